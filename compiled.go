@@ -10,11 +10,13 @@ import (
 	"github.com/fluxgate/fluxgate/internal/keyfield"
 	"github.com/fluxgate/fluxgate/internal/match"
 	"github.com/fluxgate/fluxgate/internal/printable"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // Compiled is a rule set as engines evaluate it. Any number of engines can use it.
 type Compiled struct {
-	*RuleSet
+	*rules.Set
 	active   []compiledRule // the enabled rules, in the order they are evaluated
 	byID     map[string]int // the index of each in active
 	replaces bool           // a rule has Replaces
@@ -27,8 +29,8 @@ type Compiled struct {
 
 // compiledRule is a rule as the engine evaluates it.
 type compiledRule struct {
-	*Rule
-	bands  []ExactBand
+	*rules.Rule
+	bands  []store.ExactBand
 	quotas *quotas           // nil without
 	prices map[string]*Price // by model; nil for a rule that counts requests
 	slots  bool              // a band limits how many requests there are at the same time
@@ -38,8 +40,8 @@ type compiledRule struct {
 }
 
 // Compile makes of a rule set what engines evaluate. Every rule set that is valid compiles.
-func Compile(set *RuleSet) (*Compiled, error) {
-	c := &Compiled{RuleSet: set, byID: make(map[string]int, set.Len())}
+func Compile(set *rules.Set) (*Compiled, error) {
+	c := &Compiled{Set: set, byID: make(map[string]int, set.Len())}
 	patterns := make([]match.Rule, 0, set.Len())
 	for i := range set.Len() {
 		rule := set.At(i)
@@ -64,8 +66,8 @@ func Compile(set *RuleSet) (*Compiled, error) {
 }
 
 // compileRule compiles a rule but for its prices.
-func compileRule(rule *Rule) (r compiledRule, err error) {
-	r = compiledRule{Rule: rule, shadow: rule.Mode == ModeShadow, fields: compileFields(rule)}
+func compileRule(rule *rules.Rule) (r compiledRule, err error) {
+	r = compiledRule{Rule: rule, shadow: rule.Mode == rules.ModeShadow, fields: compileFields(rule)}
 	for position, b := range rule.Bands {
 		exact, err := rule.Exact(b, position)
 		if err != nil {
@@ -93,7 +95,7 @@ type keyedRule struct {
 	// everyone is the key of a GLOBAL rule for all callers that [WithIdentity]
 	// does not name, hashed once instead of on every request, and nil for other
 	// rules.
-	everyone *KeyID
+	everyone *store.KeyID
 	// local are the bands in the fallback, made when they are first needed and
 	// when the share has changed.
 	local atomic.Pointer[localBands]
@@ -127,7 +129,7 @@ func (k *keyedRules) find(salt []byte) *keyedRules {
 
 func (r *keyedRule) init(rule *compiledRule, prefix keyPrefix) {
 	r.compiledRule, r.prefix = rule, prefix
-	if rule.Scope == ScopeGlobal {
+	if rule.Scope == rules.ScopeGlobal {
 		// Such a key does not depend on the request.
 		id, _, _ := new(keyer).key(rule, &prefix, &Request{})
 		r.everyone = &id
@@ -135,7 +137,7 @@ func (r *keyedRule) init(rule *compiledRule, prefix keyPrefix) {
 }
 
 // key returns the key of a request, as [keyer.key] does.
-func (r *keyedRule) key(k *keyer, req *Request) (id KeyID, ok bool, err error) {
+func (r *keyedRule) key(k *keyer, req *Request) (id store.KeyID, ok bool, err error) {
 	if r.everyone != nil && k.identity == nil {
 		return *r.everyone, true, nil
 	}
@@ -145,12 +147,12 @@ func (r *keyedRule) key(k *keyer, req *Request) (id KeyID, ok bool, err error) {
 // localBands are the bands of a rule at a share.
 type localBands struct {
 	share float64
-	of    *ExactBand // the first band that they are a share of
-	bands []ExactBand
+	of    *store.ExactBand // the first band that they are a share of
+	bands []store.ExactBand
 }
 
 // localBands returns the bands of the rule at a share of its capacities and rates.
-func (r *keyedRule) localBands(share float64) []ExactBand {
+func (r *keyedRule) localBands(share float64) []store.ExactBand {
 	known, now := r.local.Load(), r.bandsNow()
 	if known == nil || known.share != share || known.of != &now[0] {
 		known = &localBands{share, &now[0], r.bandsAt(now, share)}
@@ -159,8 +161,8 @@ func (r *keyedRule) localBands(share float64) []ExactBand {
 	return known.bands
 }
 
-func (r *compiledRule) bandsAt(now []ExactBand, share float64) []ExactBand {
-	bands := make([]ExactBand, len(now))
+func (r *compiledRule) bandsAt(now []store.ExactBand, share float64) []store.ExactBand {
+	bands := make([]store.ExactBand, len(now))
 	for position, b := range r.Bands {
 		part := shareOf(b, share)
 		exact, err := r.Exact(part, position)
@@ -178,12 +180,12 @@ func (r *compiledRule) bandsAt(now []ExactBand, share float64) []ExactBand {
 }
 
 // scopeFields are the fields of scopes that have one.
-var scopeFields = map[Scope]keyfield.Kind{
-	ScopeGlobal: keyfield.Global, ScopeIP: keyfield.IP, ScopeUser: keyfield.User, ScopeAPIKey: keyfield.APIKey,
+var scopeFields = map[rules.Scope]keyfield.Kind{
+	rules.ScopeGlobal: keyfield.Global, rules.ScopeIP: keyfield.IP, rules.ScopeUser: keyfield.User, rules.ScopeAPIKey: keyfield.APIKey,
 }
 
 // compileFields are the parts of a valid rule's key.
-func compileFields(r *Rule) []keyfield.Field {
+func compileFields(r *rules.Rule) []keyfield.Field {
 	if kind, ok := scopeFields[r.Scope]; ok {
 		return []keyfield.Field{{Kind: kind}}
 	}
@@ -196,12 +198,12 @@ func compileFields(r *Rule) []keyfield.Field {
 }
 
 // matching returns the rule's conditions for the matcher.
-func matching(r *Rule) match.Rule {
+func matching(r *rules.Rule) match.Rule {
 	w := &r.When
 	conditions := match.Rule{
 		Paths: r.Paths, ExcludePaths: w.ExcludePaths, IgnoreCase: r.IgnoreCase, Methods: r.Methods, Hosts: w.Hosts,
 		Headers: w.Headers, Attributes: w.Attributes, IPs: w.IPs, Users: w.Users, APIKeys: w.APIKeys,
-		Group: r.Group, Shadow: r.Mode == ModeShadow, Final: !r.Limits(),
+		Group: r.Group, Shadow: r.Mode == rules.ModeShadow, Final: !r.Limits(),
 	}
 	for _, m := range w.Descriptor {
 		conditions.Descriptor = append(conditions.Descriptor, match.DescriptorMatch(m))

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // current is a rule set that can be replaced.
@@ -32,7 +34,7 @@ func isFreed(use func(freed func())) bool {
 // A rule set that was replaced is freed while its engine is in use.
 func TestCompiled_FreedWhenReplaced(t *testing.T) {
 	compile := func() *Compiled {
-		return Must(Compile(Must(NewRuleSet("api", Rule{ID: "r", Bands: []Band{PerSecond(1)}}))))
+		return Must(Compile(Must(rules.NewSet("api", rules.Rule{ID: "r", Bands: []rules.Band{rules.PerSecond(1)}}))))
 	}
 	sets := &current{compile()}
 	engine := Must(New(&waitSeen{seen: func() {}}, sets))
@@ -53,7 +55,7 @@ func TestCompiled_FreedWhenReplaced(t *testing.T) {
 
 // An engine that is no longer used is freed while its rule sets are in use.
 func TestCompiled_EngineFreed(t *testing.T) {
-	sets := Static(Must(NewRuleSet("api", Rule{ID: "r", Bands: []Band{PerSecond(1)}})))
+	sets := Static(Must(rules.NewSet("api", rules.Rule{ID: "r", Bands: []rules.Band{rules.PerSecond(1)}})))
 	freed := isFreed(func(freed func()) {
 		engine := Must(New(&waitSeen{seen: func() {}}, sets))
 		if d, err := engine.Check(t.Context(), &Request{}); err != nil || !d.Allowed {
@@ -70,11 +72,11 @@ func TestCompiled_EngineFreed(t *testing.T) {
 // Requests that arrive together after a change of the rules share the keys of one salt, and
 // stores with different salts have different ones.
 func TestCompiled_KeyedOnce(t *testing.T) {
-	all := make([]Rule, MaxRules)
+	all := make([]rules.Rule, rules.MaxRules)
 	for i := range all {
-		all[i] = Rule{ID: fmt.Sprint("r", i), Paths: []string{fmt.Sprint("/", i)}, Bands: []Band{PerSecond(1)}}
+		all[i] = rules.Rule{ID: fmt.Sprint("r", i), Paths: []string{fmt.Sprint("/", i)}, Bands: []rules.Band{rules.PerSecond(1)}}
 	}
-	set := Must(Compile(Must(NewRuleSet("api", all...))))
+	set := Must(Compile(Must(rules.NewSet("api", all...))))
 	keyed := make([]*keyedRule, 20)
 	var requests sync.WaitGroup
 	for i := range keyed {

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // Decision is the answer to a [Request].
@@ -22,7 +25,7 @@ type Decision struct {
 	// tokens left and time until it is full; in the fallback, of its share.
 	Limit, Remaining int64
 	ResetAfter       time.Duration
-	// Owed is how many tokens the binding band is in debt, as in [BandResult].
+	// Owed is how many tokens the binding band is in debt, as in [store.BandResult].
 	Owed int64
 	// RetryAfter is how long until a rejected request would fit; 0 if it
 	// never will or it is not known.
@@ -32,7 +35,7 @@ type Decision struct {
 	// Time is the store's clock when it decided, or zero if it did not.
 	Time time.Time
 	// Source is which store gave the binding answer.
-	Source Source
+	Source store.Source
 	// Degraded is set if the store could not decide every rule.
 	Degraded bool
 
@@ -92,20 +95,20 @@ const (
 
 // BandStatus is one band of one rule that applied.
 type BandStatus struct {
-	Rule   *Rule
-	Band   *Band
-	Status Status
-	Source Source
+	Rule   *rules.Rule
+	Band   *rules.Band
+	Status store.Status
+	Source store.Source
 	// Cost is what the request asked of the rule, in its measure.
 	Cost int64
 	// Limit is the band's capacity.
 	Limit int64
-	// Remaining, Owed, Wait and FullAfter are as in [BandResult].
-	BandResult
+	// Remaining, Owed, Wait and FullAfter are as in [store.BandResult].
+	store.BandResult
 }
 
 // Shadow reports whether the rule is only measured.
-func (b *BandStatus) Shadow() bool { return b.Rule.Mode == ModeShadow }
+func (b *BandStatus) Shadow() bool { return b.Rule.Mode == rules.ModeShadow }
 
 // Hold returns for how long the request holds slots of bands that limit how many
 // requests there are at the same time, unless it is renewed, and whether it does.
@@ -115,7 +118,7 @@ func (d *Decision) Hold() (hold time.Duration, ok bool) {
 		return 0, false
 	}
 	for b := range d.Bands() {
-		if b.Band.Kind == Concurrency && b.Status == OK && (!ok || b.Band.Hold < hold) {
+		if b.Band.Kind == rules.Concurrency && b.Status == store.OK && (!ok || b.Band.Hold < hold) {
 			hold, ok = b.Band.Hold, true
 		}
 	}
@@ -163,8 +166,8 @@ func (d *Decision) Receipt() *Receipt {
 // from it on demand.
 type evaluation struct {
 	rules   []appliedRule
-	demands []Demand
-	outcome Outcome
+	demands []store.Demand
+	outcome store.Outcome
 	peek    bool
 	// reqs are the requests of the demands, if there are several: see [Engine.CheckAll].
 	reqs []*Request
@@ -187,34 +190,34 @@ func newEvaluation(rules int) *evaluation {
 		v := new(struct {
 			evaluation
 			rules   [1]appliedRule
-			demands [1]Demand
-			results [1]Result
-			bands   [2]BandResult
+			demands [1]store.Demand
+			results [1]store.Result
+			bands   [2]store.BandResult
 		})
 		return v.use(v.rules[:0], v.demands[:0], v.results[:0], v.bands[:0])
 	}
 	v := new(struct {
 		evaluation
 		rules   [3]appliedRule
-		demands [3]Demand
-		results [3]Result
-		bands   [6]BandResult
+		demands [3]store.Demand
+		results [3]store.Result
+		bands   [6]store.BandResult
 	})
 	return v.use(v.rules[:0], v.demands[:0], v.results[:0], v.bands[:0])
 }
 
-func (v *evaluation) use(rules []appliedRule, demands []Demand, results []Result, bands []BandResult) *evaluation {
+func (v *evaluation) use(rules []appliedRule, demands []store.Demand, results []store.Result, bands []store.BandResult) *evaluation {
 	v.rules, v.demands = rules, demands
 	v.outcome.Reuse(results, bands)
 	return v
 }
 
 // decideIn calls a store with demands of the evaluation.
-func (v *evaluation) decideIn(ctx context.Context, store Store, demands []Demand, out *Outcome) error {
+func (v *evaluation) decideIn(ctx context.Context, buckets store.Store, demands []store.Demand, out *store.Outcome) error {
 	if v.peek {
-		return store.Peek(ctx, demands, out)
+		return buckets.Peek(ctx, demands, out)
 	}
-	return store.Take(ctx, demands, out)
+	return buckets.Take(ctx, demands, out)
 }
 
 // band is one band of one demand.
@@ -232,7 +235,7 @@ func (v *evaluation) receipt() *Receipt {
 		return nil
 	}
 	if v.taken.Load() == nil {
-		if takes := NewTakes(v.demands, &v.outcome); len(takes) > 0 {
+		if takes := store.NewTakes(v.demands, &v.outcome); len(takes) > 0 {
 			v.taken.CompareAndSwap(nil, &Receipt{Takes: takes, Prices: v.prices(len(takes))})
 		}
 	}

@@ -1,6 +1,10 @@
 package fluxgate
 
-import "time"
+import (
+	"time"
+
+	"github.com/fluxgate/fluxgate/store"
+)
 
 // decision returns the decision for the outcome, after failure modes were
 // applied. failed is a rule that fails closed because the store could not
@@ -10,7 +14,7 @@ func (v *evaluation) decision(failed *keyedRule) Decision {
 	switch {
 	case failed != nil:
 		d.Reason, d.RuleID = ReasonStoreFailure, failed.ID
-	case v.outcome.Admission == NotAdmitted:
+	case v.outcome.Admission == store.NotAdmitted:
 		v.bindRejected(&d)
 	default:
 		d.Allowed, d.Reason = true, ReasonOK
@@ -26,7 +30,7 @@ func (v *evaluation) bindAllowed(d *Decision) {
 	smallest := 2.0
 	for i := range v.demands {
 		result := &v.outcome.Results[i]
-		if v.demands[i].Shadow || result.Status != OK {
+		if v.demands[i].Shadow || result.Status != store.OK {
 			continue
 		}
 		d.Wait = max(d.Wait, result.Wait)
@@ -54,16 +58,16 @@ func (v *evaluation) bindRejected(d *Decision) {
 	longest := time.Duration(-1)
 	for i := range v.demands {
 		demand, result := &v.demands[i], &v.outcome.Results[i]
-		if demand.Shadow || result.Status != Rejected && result.Status != TooCostly {
+		if demand.Shadow || result.Status != store.Rejected && result.Status != store.TooCostly {
 			continue
 		}
 		for j := range result.Bands {
-			if result.Status == TooCostly && demand.Minimum() > demand.Bands[j].Capacity {
+			if result.Status == store.TooCostly && demand.Minimum() > demand.Bands[j].Capacity {
 				d.Reason, d.RetryAfter = ReasonCostTooHigh, 0
 				v.bind(d, i, j)
 				return
 			}
-			if wait := result.Bands[j].Wait; result.Status == Rejected && wait > longest {
+			if wait := result.Bands[j].Wait; result.Status == store.Rejected && wait > longest {
 				longest = wait
 				v.bind(d, i, j)
 				d.RetryAfter = wait

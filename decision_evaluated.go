@@ -3,16 +3,19 @@ package fluxgate
 import (
 	"iter"
 	"time"
+
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // EvaluatedRule is how one rule was evaluated for a request.
 type EvaluatedRule struct {
-	Rule *Rule
+	Rule *rules.Rule
 	// Key names the bucket set that the request counts in.
-	Key    Key
-	Status Status
-	Source Source
-	// Wait is as in [Result].
+	Key    store.Key
+	Status store.Status
+	Source store.Source
+	// Wait is as in [store.Result].
 	Wait time.Duration
 
 	compiled *keyedRule
@@ -20,7 +23,7 @@ type EvaluatedRule struct {
 }
 
 // Shadow reports whether the rule is only measured.
-func (r *EvaluatedRule) Shadow() bool { return r.Rule.Mode == ModeShadow }
+func (r *EvaluatedRule) Shadow() bool { return r.Rule.Mode == rules.ModeShadow }
 
 // Evaluated are the rules that were evaluated by an engine of this process, in their
 // order, with the keys that they count in. It is for observers: req is the request of the

@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // identities is an observer that notes who was evaluated under which rule.
@@ -17,7 +19,7 @@ type identities struct {
 	engine *fluxgate.Engine
 	length int
 	seen   []string
-	keys   []fluxgate.Key
+	keys   []store.Key
 }
 
 func (o *identities) Decided(_ context.Context, req *fluxgate.Request, d *fluxgate.Decision, _ error) {
@@ -29,10 +31,10 @@ func (o *identities) Decided(_ context.Context, req *fluxgate.Request, d *fluxga
 }
 
 // observed returns an engine whose observer notes identities.
-func observed(t testing.TB, length int, rules []fluxgate.Rule, options ...fluxgate.Option) (*fluxgate.Engine, *identities) {
+func observed(t testing.TB, length int, list []rules.Rule, options ...fluxgate.Option) (*fluxgate.Engine, *identities) {
 	t.Helper()
 	o := &identities{length: length}
-	g := newGate(t, rules, append(options, fluxgate.WithObserver(o))...)
+	g := newGate(t, list, append(options, fluxgate.WithObserver(o))...)
 	o.engine = g.Engine
 	return g.Engine, o
 }
@@ -45,38 +47,38 @@ func TestWriteIdentity(t *testing.T) {
 		Attributes: map[string]string{"plan": "gold", "session_id": "hidden"},
 		Descriptor: []fluxgate.DescriptorEntry{{Key: "route", Value: "r1"}, {Key: "API_KEY", Value: "hidden"}},
 	}
-	composite := func(fields ...string) fluxgate.Rule {
-		return fluxgate.Rule{Scope: fluxgate.ScopeComposite, KeyFields: fields}
+	composite := func(fields ...string) rules.Rule {
+		return rules.Rule{Scope: rules.ScopeComposite, KeyFields: fields}
 	}
 	for _, c := range []struct {
-		rule fluxgate.Rule
+		rule rules.Rule
 		req  fluxgate.Request
 		want string
 	}{
-		{fluxgate.Rule{Scope: fluxgate.ScopeGlobal}, full, "everyone"},
-		{fluxgate.Rule{Scope: fluxgate.ScopeIP}, full, "ip 2001:db8:1:2::/64"},
-		{fluxgate.Rule{Scope: fluxgate.ScopeIP}, fluxgate.Request{IP: netip.MustParseAddr("::ffff:192.0.2.1")}, "ip 192.0.2.1"},
-		{fluxgate.Rule{Scope: fluxgate.ScopeUser}, full, "user alice"},
-		{fluxgate.Rule{Scope: fluxgate.ScopeUser}, fluxgate.Request{IP: here}, "ip " + here.String()},
-		{fluxgate.Rule{Scope: fluxgate.ScopeUser, OnMissingIdentity: fluxgate.MissingAnonymous}, fluxgate.Request{IP: here}, "anonymous"},
-		{fluxgate.Rule{Scope: fluxgate.ScopeAPIKey}, full, ""},
-		{fluxgate.Rule{Scope: fluxgate.ScopeAPIKey}, fluxgate.Request{IP: here}, "ip " + here.String()},
+		{rules.Rule{Scope: rules.ScopeGlobal}, full, "everyone"},
+		{rules.Rule{Scope: rules.ScopeIP}, full, "ip 2001:db8:1:2::/64"},
+		{rules.Rule{Scope: rules.ScopeIP}, fluxgate.Request{IP: netip.MustParseAddr("::ffff:192.0.2.1")}, "ip 192.0.2.1"},
+		{rules.Rule{Scope: rules.ScopeUser}, full, "user alice"},
+		{rules.Rule{Scope: rules.ScopeUser}, fluxgate.Request{IP: here}, "ip " + here.String()},
+		{rules.Rule{Scope: rules.ScopeUser, OnMissingIdentity: rules.MissingAnonymous}, fluxgate.Request{IP: here}, "anonymous"},
+		{rules.Rule{Scope: rules.ScopeAPIKey}, full, ""},
+		{rules.Rule{Scope: rules.ScopeAPIKey}, fluxgate.Request{IP: here}, "ip " + here.String()},
 		{composite("apiKey", "userId", "method", "path"), full, "user alice, method GET, path /a/b"},
 		{composite("header:authorization", "header:x-tenant", "header:cookie", "header:x-api-key"), full, "X-Tenant acme"},
 		{composite("attr:plan", "attr:session_id", "attr:none"), full, "plan gold, ip 2001:db8:1:2::/64"},
 		{composite("descriptor"), full, "route r1"},
 		{composite("descriptor:route", "descriptor:API_KEY"), full, "route r1"},
-		{fluxgate.Rule{Scope: fluxgate.ScopeUser}, fluxgate.Request{IP: here, UserID: "bearer hidden"}, ""},
-		{fluxgate.Rule{Scope: fluxgate.ScopeUser}, fluxgate.Request{UserID: "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhIn0.hidden"}, ""},
-		{fluxgate.Rule{Scope: fluxgate.ScopeUser}, fluxgate.Request{UserID: "bob, ip 192.0.2.1"}, `user "bob, ip 192.0.2.1"`},
-		{fluxgate.Rule{Scope: fluxgate.ScopeUser}, fluxgate.Request{UserID: `"bob`}, `user ""bob"`},
-		{fluxgate.Rule{Scope: fluxgate.ScopeUser}, fluxgate.Request{UserID: "basically.eyJ.a"}, "user basically.eyJ.a"},
+		{rules.Rule{Scope: rules.ScopeUser}, fluxgate.Request{IP: here, UserID: "bearer hidden"}, ""},
+		{rules.Rule{Scope: rules.ScopeUser}, fluxgate.Request{UserID: "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhIn0.hidden"}, ""},
+		{rules.Rule{Scope: rules.ScopeUser}, fluxgate.Request{UserID: "bob, ip 192.0.2.1"}, `user "bob, ip 192.0.2.1"`},
+		{rules.Rule{Scope: rules.ScopeUser}, fluxgate.Request{UserID: `"bob`}, `user ""bob"`},
+		{rules.Rule{Scope: rules.ScopeUser}, fluxgate.Request{UserID: "basically.eyJ.a"}, "user basically.eyJ.a"},
 		{composite("attr:plan", "header:x-client"), fluxgate.Request{Attributes: full.Attributes, Headers: map[string][]string{"X-Client": {"Basic aGlkZGVu"}}}, "plan gold"},
 		{composite("descriptor"), fluxgate.Request{Descriptor: []fluxgate.DescriptorEntry{{Key: "client", Value: "Bearer hidden"}, {Key: "route", Value: "r1"}}}, "route r1"},
-		{fluxgate.Rule{Scope: fluxgate.ScopeUser}, fluxgate.Request{UserID: "a\x1b[2J\u202eb\xff"}, "user a\ufffd[2J\ufffdb\ufffd"},
+		{rules.Rule{Scope: rules.ScopeUser}, fluxgate.Request{UserID: "a\x1b[2J\u202eb\xff"}, "user a\ufffd[2J\ufffdb\ufffd"},
 	} {
-		c.rule.ID, c.rule.Bands = "r", []fluxgate.Band{fluxgate.PerMinute(5)}
-		engine, seen := observed(t, 64, []fluxgate.Rule{c.rule})
+		c.rule.ID, c.rule.Bands = "r", []rules.Band{rules.PerMinute(5)}
+		engine, seen := observed(t, 64, []rules.Rule{c.rule})
 		if _, err := engine.Check(t.Context(), &c.req); err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +90,7 @@ func TestWriteIdentity(t *testing.T) {
 
 // A name that a function gives may be a secret.
 func TestWriteIdentity_Resolved(t *testing.T) {
-	engine, seen := observed(t, 64, []fluxgate.Rule{rule("r", 0, 5)}, fluxgate.WithIdentity(func(*fluxgate.Rule, *fluxgate.Request) string { return "hidden" }))
+	engine, seen := observed(t, 64, []rules.Rule{rule("r", 0, 5)}, fluxgate.WithIdentity(func(*rules.Rule, *fluxgate.Request) string { return "hidden" }))
 	if _, err := engine.Check(t.Context(), &fluxgate.Request{UserID: "alice"}); err != nil || !slices.Equal(seen.seen, []string{"r: "}) {
 		t.Errorf("%q, %v", seen.seen, err)
 	}
@@ -96,9 +98,9 @@ func TestWriteIdentity_Resolved(t *testing.T) {
 
 // What does not fit is cut between characters.
 func TestWriteIdentity_Cut(t *testing.T) {
-	r := fluxgate.Rule{ID: "r", Scope: fluxgate.ScopeUser, Bands: []fluxgate.Band{fluxgate.PerMinute(5)}}
+	r := rules.Rule{ID: "r", Scope: rules.ScopeUser, Bands: []rules.Band{rules.PerMinute(5)}}
 	for length := range 20 {
-		engine, seen := observed(t, length, []fluxgate.Rule{r})
+		engine, seen := observed(t, length, []rules.Rule{r})
 		if _, err := engine.Check(t.Context(), &fluxgate.Request{UserID: strings.Repeat("é", 20)}); err != nil {
 			t.Fatal(err)
 		}
@@ -111,11 +113,11 @@ func TestWriteIdentity_Cut(t *testing.T) {
 
 // Requests that are decided together have an identity each, whatever their order.
 func TestEvaluated_Together(t *testing.T) {
-	byUser := fluxgate.Rule{
-		ID: "user", Scope: fluxgate.ScopeComposite, KeyFields: []string{"descriptor:user"}, Bands: []fluxgate.Band{fluxgate.PerMinute(5)},
-		When: fluxgate.When{Descriptor: []fluxgate.DescriptorMatch{{Key: "user"}}},
+	byUser := rules.Rule{
+		ID: "user", Scope: rules.ScopeComposite, KeyFields: []string{"descriptor:user"}, Bands: []rules.Band{rules.PerMinute(5)},
+		When: rules.When{Descriptor: []rules.DescriptorMatch{{Key: "user"}}},
 	}
-	engine, seen := observed(t, 64, []fluxgate.Rule{byUser})
+	engine, seen := observed(t, 64, []rules.Rule{byUser})
 	reqs := []fluxgate.Request{
 		{Descriptor: []fluxgate.DescriptorEntry{{Key: "user", Value: "a"}}},
 		{Descriptor: []fluxgate.DescriptorEntry{{Key: "user", Value: "b"}}},
@@ -137,8 +139,8 @@ func TestEvaluated_Together(t *testing.T) {
 
 // The identity costs no allocation.
 func TestWriteIdentity_Allocations(t *testing.T) {
-	rules := []fluxgate.Rule{{ID: "r", Scope: fluxgate.ScopeComposite, KeyFields: []string{"ip", "userId", "path"}, Bands: []fluxgate.Band{fluxgate.PerMinute(5)}}}
-	g := newGate(t, rules)
+	list := []rules.Rule{{ID: "r", Scope: rules.ScopeComposite, KeyFields: []string{"ip", "userId", "path"}, Bands: []rules.Band{rules.PerMinute(5)}}}
+	g := newGate(t, list)
 	req := &fluxgate.Request{IP: here, UserID: strings.Repeat("x", 100), Path: "/a/b/../c"}
 	d, err := g.Check(t.Context(), req)
 	if err != nil {

@@ -6,15 +6,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // The source of an answer is spelt alike in the description of the API, in the client that
 // is generated from it, and in the documentation of answers and metrics.
 func TestSource_SpeltAlike(t *testing.T) {
 	var names []string
-	for s := fluxgate.Source(0); s.String() != "unknown"; s++ {
-		if parsed, ok := fluxgate.ParseSource(s.String()); !ok || parsed != s {
+	for s := store.Source(0); s.String() != "unknown"; s++ {
+		if parsed, ok := store.ParseSource(s.String()); !ok || parsed != s {
 			t.Errorf("%s is read as %s", s, parsed)
 		}
 		names = append(names, s.String())

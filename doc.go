@@ -9,19 +9,19 @@
 //	Decision ◀── binding rule and band ◀── Outcome ◀── Store.Take: all or none
 //
 // A transport builds a [Request] and calls an [Engine]. The engine looks up the
-// [RuleSet], finds the rules that apply, makes a [Key] for each, and calls its
-// [Store] once for all of them. The [Decision] names the rule and band that
+// [rules.Set], finds the rules that apply, makes a [store.Key] for each, and calls its
+// [store.Store] once for all of them. The [Decision] names the rule and band that
 // bind, and can be settled when the actual cost is known.
 //
 // # Getting started
 //
-// A rule set is built from [Rule] values or read from JSON with [ParseRuleSet].
+// A rule set is built from [rules.Rule] values or read from JSON with [rules.Parse].
 // Both validate the whole rule set and report every problem at once. The store
 // is store/memstore for one process, or store/redisstore, wrapped by store/lease,
 // for several, with a store/memstore as its fallback ([WithAutoFallback]).
 //
-//	rules, err := fluxgate.NewRuleSet("api", fluxgate.Rule{
-//		ID: "per-ip", Scope: fluxgate.ScopeIP, Bands: []fluxgate.Band{fluxgate.PerMinute(100)},
+//	rules, err := rules.NewSet("api", rules.Rule{
+//		ID: "per-ip", Scope: rules.ScopeIP, Bands: []rules.Band{rules.PerMinute(100)},
 //	})
 //	store, err := memstore.New(memstore.Config{})
 //	engine, err := fluxgate.New(store, fluxgate.Static(rules), fluxgate.WithRuleSet("api"))
@@ -29,7 +29,7 @@
 //
 // A program that has a key and a limit and no rules needs one line:
 //
-//	logins := fluxgate.NewKeyLimiter(store, "logins", fluxgate.PerMinute(5))
+//	logins := fluxgate.NewKeyLimiter(store, "logins", rules.PerMinute(5))
 //
 // # What is exact
 //

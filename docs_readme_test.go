@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 const (
@@ -58,11 +58,11 @@ func TestGettingStarted_GoBlocks(t *testing.T) {
 // reported as shown there.
 func TestGettingStarted_RuleSet(t *testing.T) {
 	document := blocks(t, gettingStarted, "json")[0]
-	if _, err := fluxgate.ParseRuleSet([]byte(document)); err != nil {
+	if _, err := rules.Parse([]byte(document)); err != nil {
 		t.Fatalf("%v\n%s", err, document)
 	}
 	mistakes := strings.NewReplacer(`"capacity": 20`, `"capacity": 0`, `"/healthz"`, `"healthz"`).Replace(document)
-	_, err := fluxgate.ParseRuleSet([]byte(mistakes))
+	_, err := rules.Parse([]byte(mistakes))
 	if err == nil || err.Error() != blocks(t, gettingStarted, "")[0] {
 		t.Errorf("%s does not show\n%v", gettingStarted, err)
 	}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/fluxgate/fluxgate/internal/match"
 	"github.com/fluxgate/fluxgate/internal/printable"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 var (
@@ -15,7 +17,7 @@ var (
 	ErrCost = errors.New("invalid cost")
 	// ErrTooManyRules is returned by [Engine.Buckets] for a request to which
 	// more than MaxMatches rules apply. Such a request is refused.
-	ErrTooManyRules = fmt.Errorf("more than %d rules apply to one request", MaxMatches)
+	ErrTooManyRules = fmt.Errorf("more than %d rules apply to one request", store.MaxMatches)
 	// ErrHook is wrapped by errors about user functions, see [WithIdentity] and
 	// [WithAmend], that failed or panicked.
 	ErrHook = errors.New("a user's function failed")
@@ -24,7 +26,7 @@ var (
 // Engine decides requests: rule set → rules that apply → keys → one Take. It
 // is safe for use by any number of goroutines.
 type Engine struct {
-	store Store
+	store store.Store
 	rules RuleSets
 	keyer keyer
 	salt  []byte // of the store
@@ -35,9 +37,9 @@ type Engine struct {
 	refuseUnknown bool
 	// refuseAmbiguous refuses paths that routers may read in more than one way.
 	refuseAmbiguous bool
-	policy          Policy
-	onFailure       OnFailure
-	fallback        Fallback
+	policy          rules.Policy
+	onFailure       rules.OnFailure
+	fallback        store.Fallback
 	share           float64 // 0 follows the number of gateways
 	carryover       carryover
 	maxWait         time.Duration
@@ -51,13 +53,13 @@ var errNoFallback = errors.New("creating an engine: nothing counts while the sha
 // New returns an engine that decides by rule sets and counts in a store. A store that
 // gateways share, such as store/redisstore, needs [WithAutoFallback] or [WithFallback], or
 // [WithOnFailure] with FailOpen or FailClosed.
-func New(store Store, rules RuleSets, options ...Option) (*Engine, error) {
-	if store == nil || rules == nil {
+func New(buckets store.Store, sets RuleSets, options ...Option) (*Engine, error) {
+	if buckets == nil || sets == nil {
 		return nil, errors.New("an engine needs a store and rule sets")
 	}
 	e := &Engine{
-		store: store, rules: rules, salt: store.Salt(),
-		allowMissing: true, policy: Reject, onFailure: FailLocal,
+		store: buckets, rules: sets, salt: buckets.Salt(),
+		allowMissing: true, policy: rules.Reject, onFailure: rules.FailLocal,
 	}
 	e.keyer.ipv6Bits = 64
 	for _, option := range options {
@@ -65,10 +67,10 @@ func New(store Store, rules RuleSets, options ...Option) (*Engine, error) {
 			return nil, fmt.Errorf("creating an engine: %w", err)
 		}
 	}
-	if e.store.Gateways() > 0 && e.fallback == nil && e.onFailure == FailLocal {
+	if e.store.Gateways() > 0 && e.fallback == nil && e.onFailure == rules.FailLocal {
 		return nil, errNoFallback
 	}
-	if static, ok := rules.(staticRuleSets); ok && e.ruleSetID == "" && len(static) == 1 {
+	if static, ok := sets.(staticRuleSets); ok && e.ruleSetID == "" && len(static) == 1 {
 		for id := range static {
 			e.ruleSetID = id
 		}
@@ -169,10 +171,10 @@ func (e *Engine) demand(ctx context.Context, req *Request, set *Compiled, v **ev
 		p.decide(Decision{Reason: ReasonBadPath})
 		return nil
 	}
-	var space [MaxMatches + 1]int32
+	var space [store.MaxMatches + 1]int32
 	asked := req.matching()
 	found := set.matcher.Match(&asked, space[:0])
-	if len(found.Rules) > MaxMatches {
+	if len(found.Rules) > store.MaxMatches {
 		p.decide(Decision{Reason: ReasonTooManyRules})
 		return nil
 	}
@@ -187,9 +189,9 @@ func (e *Engine) demand(ctx context.Context, req *Request, set *Compiled, v **ev
 		for _, i := range found.Rules {
 			switch r := &set.active[i]; {
 			case r.shadow || r.Limits():
-			case r.Action == ActionDeny:
+			case r.Action == rules.ActionDeny:
 				p.decide(Decision{Reason: ReasonDenied, RuleID: r.ID})
-				p.alternative = r.Mode == ModeAlternative
+				p.alternative = r.Mode == rules.ModeAlternative
 				return nil
 			default:
 				last = r
@@ -207,10 +209,10 @@ func (e *Engine) demand(ctx context.Context, req *Request, set *Compiled, v **ev
 		*v = newEvaluation(len(found.Rules))
 		(*v).peek = req.Peek
 	}
-	rules := set.keyedBy(e.salt)
+	list := set.keyedBy(e.salt)
 	p.from = len((*v).demands)
 	for _, i := range found.Rules {
-		if r := &rules[i]; r.Limits() {
+		if r := &list[i]; r.Limits() {
 			if err := e.demandOf(ctx, r, req, *v, p); err != nil || p.decided {
 				return err
 			}
@@ -234,17 +236,17 @@ func (e *Engine) demandOf(ctx context.Context, r *keyedRule, req *Request, v *ev
 		p.decide(Decision{Reason: ReasonMissingIdentity, RuleID: r.ID})
 		return nil
 	}
-	demand := Demand{
-		Key:   Key{RuleSet: r.RuleSetID, Rule: r.ID, ID: key},
-		Bands: r.bandsNow(), Shadow: r.shadow, Overdraft: r.Overdraft, Alternative: r.Mode == ModeAlternative,
-		Strict: r.Consistency == ConsistencyStrict, Leased: r.Consistency == ConsistencyLeased,
+	demand := store.Demand{
+		Key:   store.Key{RuleSet: r.RuleSetID, Rule: r.ID, ID: key},
+		Bands: r.bandsNow(), Shadow: r.shadow, Overdraft: r.Overdraft, Alternative: r.Mode == rules.ModeAlternative,
+		Strict: r.Consistency == rules.ConsistencyStrict, Leased: r.Consistency == rules.ConsistencyLeased,
 	}
 	var price *Price
 	demand.Cost, price = r.costOf(req, demand.Bands)
 	if r.slots {
 		demand.Holder = newHolder()
 	}
-	if e.maxWait > 0 && e.policyOf(r) == WaitForRefill && !r.Overdraft && !r.CountRefused {
+	if e.maxWait > 0 && e.policyOf(r) == rules.WaitForRefill && !r.Overdraft && !r.CountRefused {
 		demand.MaxWait = e.patience(ctx)
 		p.waits = p.waits || !r.shadow
 	}
@@ -272,13 +274,13 @@ func (e *Engine) take(ctx context.Context, v *evaluation, a applyResult) (Decisi
 		if ctx.Err() != nil {
 			return Decision{}, ctx.Err()
 		}
-		if errors.Is(err, ErrDemand) {
+		if errors.Is(err, store.ErrDemand) {
 			return Decision{}, err
 		}
 		e.storeFailed(ctx, err)
 		v.outcome.Prepare(v.demands)
 		for i := range v.outcome.Results {
-			v.outcome.Results[i].Status = Unavailable
+			v.outcome.Results[i].Status = store.Unavailable
 		}
 		v.outcome.Decide(v.demands)
 	} else {
@@ -308,7 +310,7 @@ func (e *Engine) patience(ctx context.Context) time.Duration {
 	return e.maxWait
 }
 
-func (e *Engine) policyOf(r *keyedRule) Policy {
+func (e *Engine) policyOf(r *keyedRule) rules.Policy {
 	if r.OnLimitExceed == "" {
 		return e.policy
 	}

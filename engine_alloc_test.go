@@ -5,22 +5,23 @@ import (
 	"testing"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // A decision makes at most the allocations listed here.
 func TestCheck_Allocations(t *testing.T) {
-	var rules []fluxgate.Rule
+	var list []rules.Rule
 	for i := range 3 {
-		rules = append(rules, fluxgate.Rule{
-			ID: fmt.Sprint("r", i), Paths: []string{"/api/**"}, Scope: fluxgate.ScopeIP,
-			Bands: []fluxgate.Band{fluxgate.PerSecond(1_000_000), fluxgate.PerMinute(10_000_000)},
+		list = append(list, rules.Rule{
+			ID: fmt.Sprint("r", i), Paths: []string{"/api/**"}, Scope: rules.ScopeIP,
+			Bands: []rules.Band{rules.PerSecond(1_000_000), rules.PerMinute(10_000_000)},
 		})
 	}
 	for i := range 100 {
-		rules = append(rules, fluxgate.Rule{
-			ID: fmt.Sprint("d", i), Scope: fluxgate.ScopeComposite, KeyFields: []string{"descriptor", "descriptor:remote_address"},
-			When:  fluxgate.When{Descriptor: []fluxgate.DescriptorMatch{{Key: "route", Value: fmt.Sprint(i)}, {Key: "remote_address", Except: []string{"127.*"}}}},
-			Bands: []fluxgate.Band{fluxgate.PerSecond(1_000_000)},
+		list = append(list, rules.Rule{
+			ID: fmt.Sprint("d", i), Scope: rules.ScopeComposite, KeyFields: []string{"descriptor", "descriptor:remote_address"},
+			When:  rules.When{Descriptor: []rules.DescriptorMatch{{Key: "route", Value: fmt.Sprint(i)}, {Key: "remote_address", Except: []string{"127.*"}}}},
+			Bands: []rules.Band{rules.PerSecond(1_000_000)},
 		})
 	}
 	for _, c := range []struct {
@@ -33,7 +34,7 @@ func TestCheck_Allocations(t *testing.T) {
 		{"no rule", "/health", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			g := newGate(t, rules)
+			g := newGate(t, list)
 			req := &fluxgate.Request{IP: here, Method: "GET", Path: c.path}
 			if c.path == "" {
 				req.Descriptor = []fluxgate.DescriptorEntry{{Key: "route", Value: "42"}, {Key: "remote_address", Value: "192.0.2.1"}}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate/internal/printable"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 var (
@@ -23,14 +25,14 @@ var (
 // Bucket is what one caller has left under one rule.
 type Bucket struct {
 	// Rule must not be changed.
-	Rule *Rule
+	Rule *rules.Rule
 	// Key names the bucket set. [Engine.Reset] fills it.
-	Key Key
+	Key store.Key
 	// Status is OK, Rejected for a bucket in debt, or Unavailable if the store
 	// could not decide.
-	Status Status
+	Status store.Status
 	// Source is where the answer came from.
-	Source Source
+	Source store.Source
 	// Bands has one entry per band, or none if the store could not decide.
 	Bands []BandStatus
 	// Time is the store's clock when it answered.
@@ -57,9 +59,9 @@ func (e *Engine) Buckets(ctx context.Context, req *Request, rules ...string) ([]
 		switch {
 		case err != nil:
 			return nil, err
-		case key != (Key{}):
+		case key != (store.Key{}):
 			v.rules = append(v.rules, appliedRule{keyedRule: r})
-			v.demands = append(v.demands, Demand{Key: key, Bands: r.bandsNow(), Shadow: r.shadow})
+			v.demands = append(v.demands, store.Demand{Key: key, Bands: r.bandsNow(), Shadow: r.shadow})
 		case len(rules) > 0:
 			_, missing := e.keyer.identify(r.compiledRule, asked)
 			return nil, noBucket(r.Rule, "refuses a request without "+strings.Join(missing, ", "))
@@ -82,7 +84,7 @@ func (e *Engine) choose(set *Compiled, req *Request, names []string) ([]*keyedRu
 	if len(names) == 0 {
 		asked := req.matching()
 		applying := set.matcher.Match(&asked, nil).Rules
-		if len(applying) > MaxMatches {
+		if len(applying) > store.MaxMatches {
 			return nil, ErrTooManyRules
 		}
 		for _, i := range applying {
@@ -101,8 +103,8 @@ func (e *Engine) choose(set *Compiled, req *Request, names []string) ([]*keyedRu
 		if slices.Contains(chosen, r) {
 			continue
 		}
-		if chosen = append(chosen, r); len(chosen) > MaxMatches {
-			return nil, fmt.Errorf("%w: the buckets of more than %d rules at once", ErrDemand, MaxMatches)
+		if chosen = append(chosen, r); len(chosen) > store.MaxMatches {
+			return nil, fmt.Errorf("%w: the buckets of more than %d rules at once", store.ErrDemand, store.MaxMatches)
 		}
 	}
 	return chosen, nil
@@ -122,7 +124,7 @@ func (s *Compiled) find(id string) (int, error) {
 	return 0, fmt.Errorf("%w: %s in rule set %s", ErrNoRule, printable.Quote(id), printable.Quote(s.ID()))
 }
 
-func noBucket(r *Rule, why string) error {
+func noBucket(r *rules.Rule, why string) error {
 	return fmt.Errorf("%w: rule %s %s", ErrNoBucket, printable.Quote(r.ID), why)
 }
 
@@ -132,7 +134,7 @@ func (v *evaluation) buckets() []Bucket {
 	for i := range buckets {
 		result := &v.outcome.Results[i]
 		buckets[i] = Bucket{Rule: v.rules[i].Rule, Key: v.demands[i].Key, Status: result.Status, Source: result.Source}
-		if result.Status == Unavailable {
+		if result.Status == store.Unavailable {
 			continue
 		}
 		buckets[i].Time = time.UnixMicro(result.Now)
@@ -147,11 +149,11 @@ func (v *evaluation) buckets() []Bucket {
 // without an ID all of a rule, or without a Rule all of a rule set. If one of
 // the two fails, the other is reset nevertheless, and Reset can be called
 // again.
-func (e *Engine) Reset(ctx context.Context, what Key) error {
-	if what.RuleSet == "" || what.Rule == "" && what.ID != (KeyID{}) {
+func (e *Engine) Reset(ctx context.Context, what store.Key) error {
+	if what.RuleSet == "" || what.Rule == "" && what.ID != (store.KeyID{}) {
 		return errors.New("resetting buckets: a key names a rule set, and a rule if it names a bucket")
 	}
-	reset := Reset{Key: what, Exists: func(rule string) bool {
+	reset := store.Reset{Key: what, Exists: func(rule string) bool {
 		set := e.rules.RuleSet(ctx, what.RuleSet)
 		if set == nil {
 			return true // that is not known

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // buckets are what a caller has left, as "rule.band remaining of limit".
@@ -34,18 +36,18 @@ func buckets(t testing.TB, engine *fluxgate.Engine, req fluxgate.Request, rules 
 // Buckets reports what a caller has left under the rules that apply or are
 // named.
 func TestBuckets_Remaining(t *testing.T) {
-	perUser := func(id string, priority int, n int64, paths ...string) fluxgate.Rule {
-		return with(rule(id, priority, n), func(r *fluxgate.Rule) { r.Scope, r.Paths = fluxgate.ScopeUser, paths })
+	perUser := func(id string, priority int, n int64, paths ...string) rules.Rule {
+		return with(rule(id, priority, n), func(r *rules.Rule) { r.Scope, r.Paths = rules.ScopeUser, paths })
 	}
-	refuses := with(perUser("strict", 3, 7), func(r *fluxgate.Rule) {
-		r.Scope, r.KeyFields = fluxgate.ScopeComposite, []string{"userId", "attr:region"}
-		r.OnMissingIdentity = fluxgate.MissingRefuse
+	refuses := with(perUser("strict", 3, 7), func(r *rules.Rule) {
+		r.Scope, r.KeyFields = rules.ScopeComposite, []string{"userId", "attr:region"}
+		r.OnMissingIdentity = rules.MissingRefuse
 	})
-	g := newGate(t, []fluxgate.Rule{
+	g := newGate(t, []rules.Rule{
 		perUser("export", 9, 5, "/export"), perUser("api", 5, 10),
-		with(rule("measured", 4, 2), func(r *fluxgate.Rule) { r.Mode = fluxgate.ModeShadow }), refuses,
-		with(rule("off", 2, 1), func(r *fluxgate.Rule) { r.Disabled = true }),
-		{ID: "exempt", Priority: 1, Action: fluxgate.ActionAllow}, rule("after", 0, 4),
+		with(rule("measured", 4, 2), func(r *rules.Rule) { r.Mode = rules.ModeShadow }), refuses,
+		with(rule("off", 2, 1), func(r *rules.Rule) { r.Disabled = true }),
+		{ID: "exempt", Priority: 1, Action: rules.ActionAllow}, rule("after", 0, 4),
 	})
 	eu := map[string]string{"region": "eu"}
 	ann := fluxgate.Request{UserID: "ann", Attributes: eu}
@@ -96,14 +98,14 @@ func TestBuckets_Remaining(t *testing.T) {
 
 // A bucket reports its status, debt and time to full.
 func TestBuckets_State(t *testing.T) {
-	g := newGate(t, []fluxgate.Rule{{ID: "r", Bands: []fluxgate.Band{perHour("a", 10), perHour("b", 20)}}})
+	g := newGate(t, []rules.Rule{{ID: "r", Bands: []rules.Band{perHour("a", 10), perHour("b", 20)}}})
 	d := g.check(fluxgate.Request{Cost: 4})
 	found, err := g.Buckets(t.Context(), &fluxgate.Request{})
 	if err != nil || len(found) != 1 || len(found[0].Bands) != 2 {
 		t.Fatalf("%+v, %v", found, err)
 	}
 	b := found[0]
-	if b.Key != d.Receipt().Takes[0].Key || b.Status != fluxgate.OK || b.Source != fluxgate.FromStore || !b.Time.Equal(g.clock.Now()) {
+	if b.Key != d.Receipt().Takes[0].Key || b.Status != store.OK || b.Source != store.FromStore || !b.Time.Equal(g.clock.Now()) {
 		t.Errorf("bucket %+v, taken from %+v at %v", b, d.Receipt().Takes[0], g.clock.Now())
 	}
 	if got := b.Bands[1]; got.Rule != b.Rule || got.Band.Label != "b" || got.FullAfter != 12*time.Minute || got.Remaining != 16 {
@@ -112,14 +114,14 @@ func TestBuckets_State(t *testing.T) {
 	if _, err := g.Settle(t.Context(), d.Receipt(), 15); err != nil { // five more than a holds
 		t.Fatal(err)
 	}
-	if found, err = g.Buckets(t.Context(), &fluxgate.Request{}); err != nil || found[0].Status != fluxgate.Rejected || found[0].Bands[0].Remaining != 0 {
+	if found, err = g.Buckets(t.Context(), &fluxgate.Request{}); err != nil || found[0].Status != store.Rejected || found[0].Bands[0].Remaining != 0 {
 		t.Errorf("in debt: %+v, %v", found, err)
 	}
 }
 
 // Buckets reads the store only, never the fallback.
 func TestBuckets_NoFallback(t *testing.T) {
-	f := newFailing(t, 0.5, []fluxgate.Rule{rule("far", 1, 10), rule("near", 0, 10)})
+	f := newFailing(t, 0.5, []rules.Rule{rule("far", 1, 10), rule("near", 0, 10)})
 	f.away("far")
 	if got, want := buckets(t, f.Engine, fluxgate.Request{}), []string{"far unavailable", "near.hour 10 of 10"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
@@ -131,18 +133,18 @@ func TestBuckets_NoFallback(t *testing.T) {
 }
 
 func TestBuckets_TooMany(t *testing.T) {
-	var rules []fluxgate.Rule
+	var list []rules.Rule
 	var names []string
-	for i := range fluxgate.MaxMatches + 1 {
+	for i := range store.MaxMatches + 1 {
 		names = append(names, fmt.Sprint("r", i))
-		rules = append(rules, with(rule(names[i], 0, 1), func(r *fluxgate.Rule) { r.Paths = []string{"/nowhere"} }))
+		list = append(list, with(rule(names[i], 0, 1), func(r *rules.Rule) { r.Paths = []string{"/nowhere"} }))
 	}
-	g := newGate(t, rules)
-	if _, err := g.Buckets(t.Context(), &fluxgate.Request{}, names...); !errors.Is(err, fluxgate.ErrDemand) {
+	g := newGate(t, list)
+	if _, err := g.Buckets(t.Context(), &fluxgate.Request{}, names...); !errors.Is(err, store.ErrDemand) {
 		t.Errorf("%d at once: %v", len(names), err)
 	}
-	if got := buckets(t, g.Engine, fluxgate.Request{}, names[:fluxgate.MaxMatches]...); len(got) != fluxgate.MaxMatches {
-		t.Errorf("%d buckets of %d", len(got), fluxgate.MaxMatches)
+	if got := buckets(t, g.Engine, fluxgate.Request{}, names[:store.MaxMatches]...); len(got) != store.MaxMatches {
+		t.Errorf("%d buckets of %d", len(got), store.MaxMatches)
 	}
 	if got := buckets(t, g.Engine, fluxgate.Request{}); got != nil {
 		t.Errorf("%q where no rule applies", got)
@@ -152,22 +154,22 @@ func TestBuckets_TooMany(t *testing.T) {
 // A reset fills the buckets of the store and of the fallback.
 func TestReset_StoreAndFallback(t *testing.T) {
 	ann, bob := fluxgate.Request{UserID: "ann"}, fluxgate.Request{UserID: "bob"}
-	perUser := func(id string, n int64) fluxgate.Rule {
-		return with(rule(id, 0, n), func(r *fluxgate.Rule) { r.Scope = fluxgate.ScopeUser })
+	perUser := func(id string, n int64) rules.Rule {
+		return with(rule(id, 0, n), func(r *rules.Rule) { r.Scope = rules.ScopeUser })
 	}
 	for _, c := range []struct {
 		name string
-		what func(ann fluxgate.Key) fluxgate.Key
+		what func(ann store.Key) store.Key
 		want map[string]bool // whose tokens are back
 	}{
-		{"of one caller", func(k fluxgate.Key) fluxgate.Key { return k }, map[string]bool{"ann r": true}},
-		{"of a rule", func(k fluxgate.Key) fluxgate.Key { return fluxgate.Key{RuleSet: k.RuleSet, Rule: k.Rule} },
+		{"of one caller", func(k store.Key) store.Key { return k }, map[string]bool{"ann r": true}},
+		{"of a rule", func(k store.Key) store.Key { return store.Key{RuleSet: k.RuleSet, Rule: k.Rule} },
 			map[string]bool{"ann r": true, "bob r": true}},
-		{"of a rule set", func(k fluxgate.Key) fluxgate.Key { return fluxgate.Key{RuleSet: k.RuleSet} },
+		{"of a rule set", func(k store.Key) store.Key { return store.Key{RuleSet: k.RuleSet} },
 			map[string]bool{"ann r": true, "bob r": true, "ann s": true, "bob s": true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f := newFailing(t, 1, []fluxgate.Rule{perUser("r", 10), perUser("s", 10)})
+			f := newFailing(t, 1, []rules.Rule{perUser("r", 10), perUser("s", 10)})
 			for _, fails := range []error{nil, errAway} { // store, then fallback
 				f.store.setFails(fails)
 				f.check(fluxgate.Request{UserID: "ann", Cost: 4})
@@ -201,8 +203,8 @@ func TestReset_StoreAndFallback(t *testing.T) {
 }
 
 func TestReset_Errors(t *testing.T) {
-	f := newFailing(t, 1, []fluxgate.Rule{rule("r", 0, 10)})
-	for _, key := range []fluxgate.Key{{}, {Rule: "r"}, {RuleSet: "api", ID: fluxgate.KeyID{1}}} {
+	f := newFailing(t, 1, []rules.Rule{rule("r", 0, 10)})
+	for _, key := range []store.Key{{}, {Rule: "r"}, {RuleSet: "api", ID: store.KeyID{1}}} {
 		if err := f.Reset(t.Context(), key); err == nil {
 			t.Errorf("%+v was reset", key)
 		}
@@ -210,14 +212,14 @@ func TestReset_Errors(t *testing.T) {
 	f.store.setFails(errAway)
 	f.check(fluxgate.Request{Cost: 4})
 	engine := newEngine(t, brokenReset{f.store}, ruleSet(t, rule("r", 0, 10)), fluxgate.WithFallback(f.fallback, 1))
-	if err := engine.Reset(t.Context(), fluxgate.Key{RuleSet: "api"}); !errors.Is(err, errAway) || !strings.Contains(err.Error(), "in the store") {
+	if err := engine.Reset(t.Context(), store.Key{RuleSet: "api"}); !errors.Is(err, errAway) || !strings.Contains(err.Error(), "in the store") {
 		t.Errorf("the error is %v", err)
 	}
 	if got := f.left(fluxgate.Request{})["r.hour"]; got != 10 {
 		t.Errorf("%d left in the fallback, want 10: it can be reset though the store cannot", got)
 	}
 	engine = newEngine(t, f.fallback, ruleSet(t, rule("r", 0, 10)), fluxgate.WithFallback(brokenReset{f.store}, 1))
-	if err := engine.Reset(t.Context(), fluxgate.Key{RuleSet: "api"}); !errors.Is(err, errAway) || !strings.Contains(err.Error(), "in the fallback") {
+	if err := engine.Reset(t.Context(), store.Key{RuleSet: "api"}); !errors.Is(err, errAway) || !strings.Contains(err.Error(), "in the fallback") {
 		t.Errorf("the error is %v", err)
 	}
 }
@@ -225,4 +227,4 @@ func TestReset_Errors(t *testing.T) {
 // brokenReset is a store that cannot reset.
 type brokenReset struct{ *faulty }
 
-func (brokenReset) Reset(context.Context, fluxgate.Reset) (bool, error) { return false, errAway }
+func (brokenReset) Reset(context.Context, store.Reset) (bool, error) { return false, errAway }

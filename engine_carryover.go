@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate/internal/bucket"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 const (
@@ -39,18 +41,18 @@ type carryover struct {
 	waiting, unsettled atomic.Int64 // settlements to be sent later, and those that are lost
 
 	mu      sync.Mutex
-	buckets map[KeyID]*localUse
+	buckets map[store.KeyID]*localUse
 	// done are buckets that the store was charged for, so that takes of the fallback can
 	// still be settled.
-	done     map[KeyID]*localUse
+	done     map[store.KeyID]*localUse
 	later    []correction // settlements that the store did not get
 	charging bool         // a timer or a goroutine will send all that
 }
 
 // localUse is a bucket set that was used in the fallback.
 type localUse struct {
-	key          Key
-	bands, local []ExactBand // in the store and in the fallback
+	key          store.Key
+	bands, local []store.ExactBand // in the store and in the fallback
 	// at and began are a moment of the fallback's clock and how long from then
 	// until each band would have been full without the tokens to be charged.
 	at    int64
@@ -77,7 +79,7 @@ type localUse struct {
 // to charge. bands are those of the store. held is whether the bucket stayed in the
 // fallback when the request began: requests that wait for the answers of other rules do
 // not keep it there.
-func (c *carryover) took(d *Demand, bands []ExactBand, r *Result, held bool) (start bool) {
+func (c *carryover) took(d *store.Demand, bands []store.ExactBand, r *store.Result, held bool) (start bool) {
 	c.admitted.Add(r.Granted)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -100,7 +102,7 @@ func (c *carryover) took(d *Demand, bands []ExactBand, r *Result, held bool) (st
 		u.at, u.began, u.owed, u.back = r.Now, fullBefore(d, r), make([]int64, len(bands)), make([]int64, len(bands))
 		u.charged, u.leaving = held, held
 		if c.buckets == nil {
-			c.buckets = make(map[KeyID]*localUse)
+			c.buckets = make(map[store.KeyID]*localUse)
 		}
 		c.buckets[d.Key.ID] = u
 		c.count.Add(1)
@@ -119,7 +121,7 @@ func (c *carryover) took(d *Demand, bands []ExactBand, r *Result, held bool) (st
 }
 
 // fullBefore is how long until each band would have been full without a take.
-func fullBefore(d *Demand, r *Result) []time.Duration {
+func fullBefore(d *store.Demand, r *store.Result) []time.Duration {
 	before := make([]time.Duration, len(d.Bands))
 	for i := range d.Bands {
 		// How long these tokens take to come back.
@@ -131,7 +133,7 @@ func fullBefore(d *Demand, r *Result) []time.Duration {
 
 // debited is how many tokens a take took from band i. An overdraft takes its cost from each
 // band whose debt is not the largest, and Granted is the least of all bands.
-func debited(d *Demand, r *Result, i int) int64 {
+func debited(d *store.Demand, r *store.Result, i int) int64 {
 	if b := &d.Bands[i]; d.Overdraft && r.Bands[i].Owed*b.Unit < b.Max-b.Limit {
 		return d.Cost
 	}
@@ -139,14 +141,14 @@ func debited(d *Demand, r *Result, i int) int64 {
 }
 
 // sameNumbers reports whether two versions of a band are equal but for the time.
-func sameNumbers(a, b ExactBand) bool {
+func sameNumbers(a, b store.ExactBand) bool {
 	a.Edges = b.Edges
 	return a == b
 }
 
 // reshare notes what was used under the bands of the last share, of which the fallback
 // keeps the part, before a take under others.
-func (u *localUse) reshare(d *Demand, r *Result) {
+func (u *localUse) reshare(d *store.Demand, r *store.Result) {
 	before := fullBefore(d, r)
 	for i := range before {
 		if u.bands[i].Kind == bucket.TokenBucket {
@@ -192,7 +194,7 @@ func (c *carryover) keep(u *localUse) {
 		return
 	}
 	if c.done == nil {
-		c.done = make(map[KeyID]*localUse)
+		c.done = make(map[store.KeyID]*localUse)
 	}
 	c.done[u.key.ID] = u
 	time.AfterFunc(keepCharges, func() { c.forget(u) })
@@ -207,7 +209,7 @@ func (c *carryover) forget(u *localUse) {
 }
 
 // heldOf has a bit for each demand whose bucket stays in the fallback.
-func (c *carryover) heldOf(demands []Demand) (held uint64) {
+func (c *carryover) heldOf(demands []store.Demand) (held uint64) {
 	if c.count.Load() == 0 {
 		return 0
 	}
@@ -222,7 +224,7 @@ func (c *carryover) heldOf(demands []Demand) (held uint64) {
 }
 
 // has reports whether a bucket is still to be charged.
-func (c *carryover) has(id KeyID) bool {
+func (c *carryover) has(id store.KeyID) bool {
 	if c.count.Load() == 0 {
 		return false
 	}
@@ -255,7 +257,7 @@ func (e *Engine) noteLevels(v *evaluation) {
 	}
 	for i := range v.demands {
 		r, result := v.rules[i].keyedRule, &v.outcome.Results[i]
-		if !hasLevel(result) || r.shadow || e.onFailureOf(r) != FailLocal || e.carryover.has(v.demands[i].Key.ID) {
+		if !hasLevel(result) || r.shadow || e.onFailureOf(r) != rules.FailLocal || e.carryover.has(v.demands[i].Key.ID) {
 			continue
 		}
 		e.fallback.SetLevel(&v.demands[i], result)
@@ -264,8 +266,8 @@ func (e *Engine) noteLevels(v *evaluation) {
 
 // hasLevel reports whether a result has levels of the store. Those of a lease are from
 // its last slice: busy buckets have hardly any others.
-func hasLevel(r *Result) bool {
-	return (r.Source == FromStore || r.Source == FromLease) && r.Status != Unavailable && r.Status != NotAsked
+func hasLevel(r *store.Result) bool {
+	return (r.Source == store.FromStore || r.Source == store.FromLease) && r.Status != store.Unavailable && r.Status != store.NotAsked
 }
 
 // decideInStore calls the store with the demands of an evaluation. Those whose
@@ -275,13 +277,13 @@ func (e *Engine) decideInStore(ctx context.Context, v *evaluation) (held uint64,
 	if held == 0 {
 		return 0, v.decideIn(ctx, e.store, v.demands, &v.outcome)
 	}
-	var others []Demand
+	var others []store.Demand
 	for i := range v.demands {
 		if held&(1<<i) == 0 {
 			others = append(others, v.demands[i])
 		}
 	}
-	var out Outcome
+	var out store.Outcome
 	if len(others) > 0 {
 		if err := v.decideIn(ctx, e.store, others, &out); err != nil {
 			return 0, err
@@ -290,7 +292,7 @@ func (e *Engine) decideInStore(ctx context.Context, v *evaluation) (held uint64,
 	v.outcome.Prepare(v.demands)
 	for i := range v.demands {
 		if held&(1<<i) != 0 {
-			v.outcome.Results[i].Status = Unavailable
+			v.outcome.Results[i].Status = store.Unavailable
 			continue
 		}
 		v.outcome.Results[i], out.Results = out.Results[0], out.Results[1:]

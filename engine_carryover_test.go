@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/memstore"
 )
 
@@ -33,7 +35,7 @@ type outage struct {
 const firstCharge = 100 * time.Millisecond
 
 // errNotSent is the error of a breaker that is open.
-var errNotSent = fmt.Errorf("breaker open: %w", fluxgate.ErrNotSent)
+var errNotSent = fmt.Errorf("breaker open: %w", store.ErrNotSent)
 
 func newOutage(t testing.TB, gateways int64) *outage {
 	o := &outage{Store: newStore(t, nil)}
@@ -50,7 +52,7 @@ func (o *outage) away(err error) {
 	o.fails.Store(&err)
 }
 
-func (o *outage) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
+func (o *outage) Take(ctx context.Context, demands []store.Demand, out *store.Outcome) error {
 	if err := o.fails.Load(); err != nil {
 		return *err
 	}
@@ -63,16 +65,16 @@ func (o *outage) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxg
 	return o.Store.Take(ctx, demands, out)
 }
 
-func (o *outage) Peek(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
+func (o *outage) Peek(ctx context.Context, demands []store.Demand, out *store.Outcome) error {
 	if err := o.fails.Load(); err != nil {
 		return *err
 	}
 	return o.Store.Peek(ctx, demands, out)
 }
 
-func (o *outage) Settle(ctx context.Context, takes fluxgate.Takes, actual []int64) ([]fluxgate.Settlement, error) {
+func (o *outage) Settle(ctx context.Context, takes store.Takes, actual []int64) ([]store.Settlement, error) {
 	why := o.fails.Load()
-	if takes[0].Source == fluxgate.FromFallback {
+	if takes[0].Source == store.FromFallback {
 		o.charges.Add(1)
 		why = cmp.Or(why, o.chargeFails.Load())
 	}
@@ -82,8 +84,8 @@ func (o *outage) Settle(ctx context.Context, takes fluxgate.Takes, actual []int6
 	switch {
 	case why == nil:
 		return o.Store.Settle(ctx, takes, actual)
-	case errors.Is(*why, fluxgate.ErrNotSent) || errors.Is(*why, fluxgate.ErrRefused):
-		return slices.Repeat([]fluxgate.Settlement{{NotSent: *why}}, len(takes)), nil
+	case errors.Is(*why, store.ErrNotSent) || errors.Is(*why, store.ErrRefused):
+		return slices.Repeat([]store.Settlement{{NotSent: *why}}, len(takes)), nil
 	}
 	return nil, *why
 }
@@ -100,16 +102,16 @@ func before(at *atomic.Pointer[time.Time]) bool {
 	return t != nil && time.Now().Before(*t)
 }
 
-func (v *view) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
+func (v *view) Take(ctx context.Context, demands []store.Demand, out *store.Outcome) error {
 	if before(&v.back) || before(&v.decides) && !demands[0].Charging {
 		return errNotSent
 	}
 	return v.outage.Take(ctx, demands, out)
 }
 
-func (v *view) Settle(ctx context.Context, takes fluxgate.Takes, actual []int64) ([]fluxgate.Settlement, error) {
+func (v *view) Settle(ctx context.Context, takes store.Takes, actual []int64) ([]store.Settlement, error) {
 	if before(&v.back) {
-		return slices.Repeat([]fluxgate.Settlement{{NotSent: errNotSent}}, len(takes)), nil
+		return slices.Repeat([]store.Settlement{{NotSent: errNotSent}}, len(takes)), nil
 	}
 	return v.outage.Settle(ctx, takes, actual)
 }
@@ -133,10 +135,10 @@ func (f *fleet) back(apart time.Duration) {
 	f.store.away(nil)
 }
 
-func newFleet(t testing.TB, gateways int, rules ...fluxgate.Rule) *fleet {
+func newFleet(t testing.TB, gateways int, list ...rules.Rule) *fleet {
 	t.Helper()
 	f := &fleet{store: newOutage(t, int64(gateways))}
-	set := ruleSet(t, rules...)
+	set := ruleSet(t, list...)
 	for range gateways {
 		f.views = append(f.views, &view{outage: f.store})
 		engine := newEngine(t, f.views[len(f.views)-1], set, fluxgate.WithAutoFallback(newStore(t, nil)))
@@ -145,8 +147,8 @@ func newFleet(t testing.TB, gateways int, rules ...fluxgate.Rule) *fleet {
 	return f
 }
 
-func perMinute(n int64) fluxgate.Rule {
-	return fluxgate.Rule{ID: "r", Bands: []fluxgate.Band{fluxgate.PerMinute(n)}}
+func perMinute(n int64) rules.Rule {
+	return rules.Rule{ID: "r", Bands: []rules.Band{rules.PerMinute(n)}}
 }
 
 // load sends requests in turn to all gateways, one every interval, and returns
@@ -179,7 +181,7 @@ func TestCarryover_BeginsAtLastLevel(t *testing.T) {
 		g.admitted(400, fluxgate.Request{})
 		f.store.away(errAway)
 		d := g.check(fluxgate.Request{})
-		if answerOf(&d) != (answer{false, fluxgate.ReasonLimited, "r"}) || d.Source != fluxgate.FromFallback || d.Limit != 100 || d.RetryAfter != 600*time.Millisecond {
+		if answerOf(&d) != (answer{false, fluxgate.ReasonLimited, "r"}) || d.Source != store.FromFallback || d.Limit != 100 || d.RetryAfter != 600*time.Millisecond {
 			t.Errorf("decided %+v from %v, limit %d, retry after %v", answerOf(&d), d.Source, d.Limit, d.RetryAfter)
 		}
 		time.Sleep(30 * time.Second)
@@ -195,7 +197,7 @@ func TestCarryover_ForgetsFullBucket(t *testing.T) {
 		f := newFleet(t, 1, perMinute(10))
 		g := f.gateways[0]
 		g.admitted(10, fluxgate.Request{})
-		if _, err := f.store.Reset(t.Context(), fluxgate.Reset{Key: fluxgate.Key{RuleSet: "api"}}); err != nil {
+		if _, err := f.store.Reset(t.Context(), store.Reset{Key: store.Key{RuleSet: "api"}}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Millisecond) // a later answer of the store
@@ -251,7 +253,7 @@ func TestCarryover_Charges(t *testing.T) {
 // Bands are charged what each of them holds.
 func TestCarryover_ChargesEachBand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFleet(t, 1, fluxgate.Rule{ID: "r", Bands: []fluxgate.Band{fluxgate.PerSecond(10), fluxgate.PerDay(1000)}})
+		f := newFleet(t, 1, rules.Rule{ID: "r", Bands: []rules.Band{rules.PerSecond(10), rules.PerDay(1000)}})
 		g := f.gateways[0]
 		f.store.away(errNotSent)
 		for range 5 {
@@ -270,11 +272,11 @@ func TestCarryover_ChargesEachBand(t *testing.T) {
 // Quotas and sliding windows continue in the fallback, and the store is charged all
 // that it granted and that has not come back.
 func TestCarryover_OtherKinds(t *testing.T) {
-	quota := fluxgate.Band{Kind: fluxgate.Quota, Capacity: 100, Period: "day"}
-	window := fluxgate.Band{Kind: fluxgate.SlidingWindow, Capacity: 60, Refill: 16 * time.Minute}
+	quota := rules.Band{Kind: rules.Quota, Capacity: 100, Period: "day"}
+	window := rules.Band{Kind: rules.SlidingWindow, Capacity: 60, Refill: 16 * time.Minute}
 	const quotaName, windowName = "r.100-per-day", "r.60-per-16m"
 	synctest.Test(t, func(t *testing.T) {
-		f := newFleet(t, 1, fluxgate.Rule{ID: "r", Bands: []fluxgate.Band{quota, window}})
+		f := newFleet(t, 1, rules.Rule{ID: "r", Bands: []rules.Band{quota, window}})
 		g := f.gateways[0]
 		g.admitted(20, fluxgate.Request{})
 		f.store.away(errNotSent)
@@ -306,7 +308,7 @@ func TestCarryover_OtherKinds(t *testing.T) {
 // Refused hits are counted in the fallback, and the store is charged all of them, also
 // beyond the limit. Alternatives are decided there as in the store.
 func TestCarryover_CountsRefused(t *testing.T) {
-	counted := fluxgate.Rule{ID: "r", Bands: []fluxgate.Band{{Kind: fluxgate.Quota, Capacity: 10, Period: "day"}}, CountRefused: true, Mode: fluxgate.ModeAlternative}
+	counted := rules.Rule{ID: "r", Bands: []rules.Band{{Kind: rules.Quota, Capacity: 10, Period: "day"}}, CountRefused: true, Mode: rules.ModeAlternative}
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, 1, counted)
 		g := f.gateways[0]
@@ -377,8 +379,8 @@ func TestCarryover_SlowCallerStaysWithinLimit(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := newFleet(t, gateways, fluxgate.Rule{
-					ID: "r", Scope: fluxgate.ScopeIP, Bands: []fluxgate.Band{perHour("hour", limit)},
+				f := newFleet(t, gateways, rules.Rule{
+					ID: "r", Scope: rules.ScopeIP, Bands: []rules.Band{perHour("hour", limit)},
 				})
 				slow := fluxgate.Request{IP: here, Cost: c.cost}
 				f.store.away(errNotSent)
@@ -422,11 +424,11 @@ func TestCarryover_StrayTimeout(t *testing.T) {
 		f.store.away(errAway)
 		g.admitted(10, fluxgate.Request{})
 		f.store.away(nil)
-		if d := g.check(fluxgate.Request{}); d.Source != fluxgate.FromFallback {
+		if d := g.check(fluxgate.Request{}); d.Source != store.FromFallback {
 			t.Errorf("decided from %v before the store was charged", d.Source)
 		}
 		time.Sleep(firstCharge)
-		if d := g.check(fluxgate.Request{}); d.Source != fluxgate.FromStore {
+		if d := g.check(fluxgate.Request{}); d.Source != store.FromStore {
 			t.Errorf("decided from %v after %v", d.Source, firstCharge)
 		}
 		// 22 taken, and a part of a token refilled.
@@ -442,7 +444,7 @@ func TestCarryover_DeadNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		alive, dead := rule("alive", 1, 1_000), rule("dead", 2, 60)
 		alive.Paths, dead.Paths = []string{"/alive"}, []string{"/dead/**"}
-		dead.Scope = fluxgate.ScopeIP
+		dead.Scope = rules.ScopeIP
 		f := newFleet(t, 1, alive, dead)
 		g := f.gateways[0]
 		f.store.dead.Store(&dead.ID)
@@ -531,7 +533,7 @@ func TestCarryover_SentOnce(t *testing.T) {
 // a freeze that answer may come late.
 func TestCarryover_SlowStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFleet(t, 1, fluxgate.Rule{ID: "r", Bands: []fluxgate.Band{{Kind: fluxgate.Quota, Capacity: 100, Period: "day"}}})
+		f := newFleet(t, 1, rules.Rule{ID: "r", Bands: []rules.Band{{Kind: rules.Quota, Capacity: 100, Period: "day"}}})
 		f.store.away(errNotSent)
 		f.gateways[0].admitted(40, fluxgate.Request{})
 		f.store.latency.Store(int64(900 * time.Millisecond))
@@ -588,7 +590,7 @@ func TestCarryover_ChargesOtherShares(t *testing.T) {
 	for _, gateways := range [][]int64{{1, 2}, {2, 1}, {4, 1, 2}, {3, 1, 7}} {
 		t.Run(fmt.Sprint(gateways), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := newFleet(t, 1, fluxgate.Rule{ID: "r", Bands: []fluxgate.Band{slowBands["token bucket"]}})
+				f := newFleet(t, 1, rules.Rule{ID: "r", Bands: []rules.Band{slowBands["token bucket"]}})
 				g := f.gateways[0]
 				g.check(fluxgate.Request{Cost: 10})
 				f.store.away(errNotSent)
@@ -610,13 +612,13 @@ func TestCarryover_ChargesOtherShares(t *testing.T) {
 // An overdraft is charged what it took from each band, also if another band has its largest
 // debt and nothing was granted.
 func TestCarryover_Overdraft(t *testing.T) {
-	quota := fluxgate.Band{Label: "quota", Kind: fluxgate.Quota, Capacity: 100, Period: "day"}
-	larger := fluxgate.Band{Label: "larger", Kind: fluxgate.Quota, Capacity: 1_000, Period: "day"}
-	tokens := fluxgate.Band{Label: "tokens", Capacity: 1_000, Refill: 24 * time.Hour}
+	quota := rules.Band{Label: "quota", Kind: rules.Quota, Capacity: 100, Period: "day"}
+	larger := rules.Band{Label: "larger", Kind: rules.Quota, Capacity: 1_000, Period: "day"}
+	tokens := rules.Band{Label: "tokens", Capacity: 1_000, Refill: 24 * time.Hour}
 	for _, gateways := range [][]int64{{1}, {1, 2}} {
 		t.Run(fmt.Sprint(gateways), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := newFleet(t, 1, fluxgate.Rule{ID: "r", Overdraft: true, Bands: []fluxgate.Band{quota, larger, tokens}})
+				f := newFleet(t, 1, rules.Rule{ID: "r", Overdraft: true, Bands: []rules.Band{quota, larger, tokens}})
 				g := f.gateways[0]
 				g.check(fluxgate.Request{Cost: 200})
 				f.store.away(errNotSent)
@@ -638,9 +640,9 @@ func TestCarryover_Overdraft(t *testing.T) {
 // One request under three rules, each with another failure mode.
 func TestCarryover_AllModesInOneRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		closed := onFailure(rule("closed", 1, 10), fluxgate.FailClosed)
+		closed := onFailure(rule("closed", 1, 10), rules.FailClosed)
 		closed.Paths = []string{"/closed"}
-		f := newFleet(t, 1, onFailure(rule("open", 3, 2), fluxgate.FailOpen), onFailure(rule("local", 2, 5), fluxgate.FailLocal), closed)
+		f := newFleet(t, 1, onFailure(rule("open", 3, 2), rules.FailOpen), onFailure(rule("local", 2, 5), rules.FailLocal), closed)
 		g := f.gateways[0]
 		if !g.check(fluxgate.Request{Path: "/closed"}).Allowed {
 			t.Fatal("refused while the store is available")
@@ -665,7 +667,7 @@ func TestCarryover_AllModesInOneRequest(t *testing.T) {
 // request are decided by the store.
 func TestCarryover_HeldBesideOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		closed := onFailure(rule("closed", 1, 100), fluxgate.FailClosed)
+		closed := onFailure(rule("closed", 1, 100), rules.FailClosed)
 		closed.Paths = []string{"/both"}
 		f := newFleet(t, 2, rule("local", 2, 100), closed)
 		g := f.gateways[0]

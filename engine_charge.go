@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/fluxgate/fluxgate/internal/bucket"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // errNotCharged means that a charge must be made again.
@@ -23,11 +24,11 @@ func (e *Engine) charge(u *localUse) {
 	u.leaving = u.charged
 	before := *u
 	before.sent, before.owed, before.back = slices.Clone(u.sent), slices.Clone(u.owed), slices.Clone(u.back)
-	var local Outcome
-	err := e.fallback.Peek(context.Background(), []Demand{{Key: u.key, Bands: u.local}}, &local)
+	var local store.Outcome
+	err := e.fallback.Peek(context.Background(), []store.Demand{{Key: u.key, Bands: u.local}}, &local)
 	c.mu.Unlock()
 
-	var level Result
+	var level store.Result
 	var units []int64
 	var charged, uncharged int64
 	if err == nil {
@@ -65,7 +66,7 @@ func (e *Engine) charge(u *localUse) {
 }
 
 // charge notes that units were charged, as what a bucket held before and at a level.
-func (u *localUse) charge(before *localUse, level *Result, units []int64) {
+func (u *localUse) charge(before *localUse, level *store.Result, units []int64) {
 	reshared := u.at != before.at // meanwhile: then all that was used of token buckets is in owed
 	if !reshared {
 		u.at = level.Now
@@ -86,7 +87,7 @@ func (u *localUse) charge(before *localUse, level *Result, units []int64) {
 // units is what to charge each band, in units, given what the bucket holds in the fallback.
 // Bands fill at different rates and so are charged different amounts. It is negative where
 // settlements gave back more than was granted, at most what was charged before.
-func (u *localUse) units(level *Result) []int64 {
+func (u *localUse) units(level *store.Result) []int64 {
 	units := make([]int64, len(u.bands))
 	for i := range u.bands {
 		b, back := &u.bands[i], min(u.back[i], u.bands[i].Limit)
@@ -126,7 +127,7 @@ func (e *Engine) chargeUnits(u *localUse, units []int64) (charged, uncharged int
 	if err := e.lookUp(ctx, u, bands); err != nil {
 		return 0, 0, err
 	}
-	var takes Takes
+	var takes store.Takes
 	var actual []int64
 	var places []int
 	for i, n := range units {
@@ -156,16 +157,16 @@ func (e *Engine) chargeUnits(u *localUse, units []int64) (charged, uncharged int
 
 // lookUp asks the store for nothing, which may be repeated: the reply of the charge that
 // follows must not be lost. The first answer after a freeze may come late.
-func (e *Engine) lookUp(ctx context.Context, u *localUse, bands []ExactBand) error {
+func (e *Engine) lookUp(ctx context.Context, u *localUse, bands []store.ExactBand) error {
 	ctx, cancel := context.WithTimeout(ctx, giveBackTimeout)
 	defer cancel()
-	var out Outcome
-	demands := []Demand{{Key: u.key, Bands: bands, Charging: true}}
+	var out store.Outcome
+	demands := []store.Demand{{Key: u.key, Bands: bands, Charging: true}}
 	err := e.store.Take(ctx, demands, &out)
-	if err != nil && !errors.Is(err, ErrNotSent) {
+	if err != nil && !errors.Is(err, store.ErrNotSent) {
 		e.storeFailed(ctx, err)
 	}
-	if err != nil || out.Results[0].Status == Unavailable {
+	if err != nil || out.Results[0].Status == store.Unavailable {
 		return errNotCharged
 	}
 	if u.sentAt > 0 {
@@ -183,8 +184,8 @@ func (e *Engine) lookUp(ctx context.Context, u *localUse, bands []ExactBand) err
 
 // correction is how a store settles units of band i of the bucket alone, which are taken, or
 // given back where negative.
-func (u *localUse) correction(bands []ExactBand, i int, units int64) (t Taken, actual int64) {
-	t = Taken{Key: u.key, Source: FromFallback}
+func (u *localUse) correction(bands []store.ExactBand, i int, units int64) (t store.Taken, actual int64) {
+	t = store.Taken{Key: u.key, Source: store.FromFallback}
 	for j := range bands {
 		unit := int64(0)
 		switch {
@@ -207,7 +208,7 @@ func (u *localUse) correction(bands []ExactBand, i int, units int64) (t Taken, a
 
 // bandsOf returns a copy of the bands of a bucket as they are in the store, or nil if its
 // rule has others by now. Without bands it returns those that there are.
-func (e *Engine) bandsOf(ctx context.Context, key Key, bands []ExactBand) []ExactBand {
+func (e *Engine) bandsOf(ctx context.Context, key store.Key, bands []store.ExactBand) []store.ExactBand {
 	set := e.rules.RuleSet(ctx, key.RuleSet)
 	if set == nil {
 		return nil

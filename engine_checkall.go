@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // CheckAll decides requests that belong together, such as the descriptors of one call of
@@ -18,7 +21,7 @@ import (
 // one must not stop its traffic.
 func (e *Engine) CheckAll(ctx context.Context, reqs []Request) (Decision, []Decision, error) {
 	if len(reqs) == 0 {
-		return Decision{}, nil, fmt.Errorf("%w: there is no request", ErrDemand)
+		return Decision{}, nil, fmt.Errorf("%w: there is no request", store.ErrDemand)
 	}
 	each := make([]Decision, len(reqs))
 	d, err := e.checkAll(ctx, reqs, each)
@@ -38,9 +41,9 @@ func (e *Engine) checkAll(ctx context.Context, reqs []Request, each []Decision) 
 		}
 		switch {
 		case e.ruleSetIDOf(&reqs[i]) != e.ruleSetIDOf(&reqs[0]):
-			return Decision{}, fmt.Errorf("%w: the requests are for different rule sets", ErrDemand)
+			return Decision{}, fmt.Errorf("%w: the requests are for different rule sets", store.ErrDemand)
 		case reqs[i].Peek && reqs[i].Cost != 0:
-			return Decision{}, fmt.Errorf("%w: a request that takes nothing has a cost", ErrDemand)
+			return Decision{}, fmt.Errorf("%w: a request that takes nothing has a cost", store.ErrDemand)
 		}
 		t.v.peek = t.v.peek && reqs[i].Peek
 	}
@@ -86,9 +89,9 @@ func (s *Compiled) replacedBy(reqs []Request) (replaced []string) {
 }
 
 // withoutReplaced removes rules that are replaced. One that exempts requests stays.
-func (s *Compiled) withoutReplaced(rules []int32, replaced []string) []int32 {
-	return slices.DeleteFunc(rules, func(k int32) bool {
-		return s.active[k].Action != ActionAllow && slices.Contains(replaced, s.active[k].ID)
+func (s *Compiled) withoutReplaced(indices []int32, replaced []string) []int32 {
+	return slices.DeleteFunc(indices, func(k int32) bool {
+		return s.active[k].Action != rules.ActionAllow && slices.Contains(replaced, s.active[k].ID)
 	})
 }
 
@@ -115,7 +118,7 @@ func (e *Engine) addPart(ctx context.Context, req *Request, set *Compiled, t *to
 		return err
 	}
 	if !p.decided {
-		if t.join(p); len(t.v.demands) > MaxMatches {
+		if t.join(p); len(t.v.demands) > store.MaxMatches {
 			p.decide(Decision{Reason: ReasonTooManyRules})
 		}
 	}
@@ -130,7 +133,7 @@ func (e *Engine) addPart(ctx context.Context, req *Request, set *Compiled, t *to
 func (t *together) join(p *part) {
 	v, n, first := t.v, p.from, len(t.places)
 	for i := p.from; i < p.to; i++ {
-		at := slices.IndexFunc(v.demands[:p.from], func(d Demand) bool { return d.Key.ID == v.demands[i].Key.ID })
+		at := slices.IndexFunc(v.demands[:p.from], func(d store.Demand) bool { return d.Key.ID == v.demands[i].Key.ID })
 		if at >= 0 {
 			cost := &v.demands[at].Cost
 			*cost += min(v.demands[i].Cost, math.MaxInt64-*cost)
@@ -166,7 +169,7 @@ func (t *together) noteRequests(reqs []Request) {
 func (e *Engine) takeTogether(ctx context.Context, t *together) (Decision, error) {
 	var all applyResult
 	var refused *part
-	others := slices.ContainsFunc(t.v.demands, func(d Demand) bool { return d.Alternative })
+	others := slices.ContainsFunc(t.v.demands, func(d store.Demand) bool { return d.Alternative })
 	for i := range t.parts {
 		p := &t.parts[i]
 		all.enforced, all.waits = all.enforced || p.enforced, all.waits || p.waits
@@ -192,7 +195,7 @@ func (e *Engine) takeDebits(ctx context.Context, t *together) error {
 	used := &evaluation{}
 	var places []int
 	for i := range v.demands {
-		v.outcome.Results[i].Status = NotAsked
+		v.outcome.Results[i].Status = store.NotAsked
 		if v.demands[i].Overdraft || v.demands[i].CountsRefused() {
 			used.rules, used.demands = append(used.rules, v.rules[i]), append(used.demands, v.demands[i])
 			places = append(places, i)
@@ -202,7 +205,7 @@ func (e *Engine) takeDebits(ctx context.Context, t *together) error {
 		return nil
 	}
 	used.rules = append(used.rules, appliedRule{keyedRule: neverFits})
-	used.demands = append(used.demands, Demand{Key: Key{RuleSet: v.demands[0].Key.RuleSet}, Bands: neverFits.bands, Cost: 2})
+	used.demands = append(used.demands, store.Demand{Key: store.Key{RuleSet: v.demands[0].Key.RuleSet}, Bands: neverFits.bands, Cost: 2})
 	if _, err := e.take(ctx, used, applyResult{enforced: true}); err != nil {
 		return err
 	}
@@ -215,8 +218,8 @@ func (e *Engine) takeDebits(ctx context.Context, t *together) error {
 // neverFits is a rule that rejects, so that the store takes only what refused requests are
 // debited.
 var neverFits = &keyedRule{compiledRule: &compiledRule{
-	Rule:  &Rule{Bands: []Band{PerSecond(1)}},
-	bands: []ExactBand{Must(PerSecond(1).Exact(0))}, names: []string{"never"},
+	Rule:  &rules.Rule{Bands: []rules.Band{rules.PerSecond(1)}},
+	bands: []store.ExactBand{Must(rules.PerSecond(1).Exact(0))}, names: []string{"never"},
 }}
 
 // decisionOf is the decision for one part by its own rules. all is the decision for all
@@ -230,11 +233,11 @@ func (e *Engine) decisionOf(t *together, p *part, all *Decision) Decision {
 	rejected := false
 	for _, at := range t.places[p.from:p.to] {
 		rule, result := t.v.rules[at], t.v.outcome.Results[at]
-		if !all.Allowed && all.Reason == ReasonStoreFailure && all.RuleID == rule.ID && result.Status == Unavailable {
+		if !all.Allowed && all.Reason == ReasonStoreFailure && all.RuleID == rule.ID && result.Status == store.Unavailable {
 			return Decision{Reason: ReasonStoreFailure, RuleID: rule.ID, Degraded: true}
 		}
 		result.Granted = 0
-		rejected = rejected || !rule.shadow && (result.Status == Rejected || result.Status == TooCostly)
+		rejected = rejected || !rule.shadow && (result.Status == store.Rejected || result.Status == store.TooCostly)
 		own.rules, own.demands = append(own.rules, rule), append(own.demands, t.v.demands[at])
 		own.outcome.Results = append(own.outcome.Results, result)
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 func tier(name string, cost int64) fluxgate.Request {
@@ -22,8 +24,8 @@ func look(name string) fluxgate.Request {
 	return req
 }
 
-func perTier(name string, band fluxgate.Band) fluxgate.Rule {
-	return fluxgate.Rule{ID: name, When: fluxgate.When{Attributes: map[string][]string{"tier": {name}}}, Bands: []fluxgate.Band{band}}
+func perTier(name string, band rules.Band) rules.Rule {
+	return rules.Rule{ID: name, When: rules.When{Attributes: map[string][]string{"tier": {name}}}, Bands: []rules.Band{band}}
 }
 
 func (g *gate) checkAll(reqs ...fluxgate.Request) (fluxgate.Decision, []fluxgate.Decision) {
@@ -52,7 +54,7 @@ func (g *gate) tokens(names ...string) map[string]int64 {
 // Requests that are checked together take together or not at all, and each has its own
 // decision.
 func TestCheckAll_AllOrNothing(t *testing.T) {
-	g := newGate(t, []fluxgate.Rule{perTier("small", fluxgate.PerHour(3)), perTier("large", fluxgate.PerHour(10))})
+	g := newGate(t, []rules.Rule{perTier("small", rules.PerHour(3)), perTier("large", rules.PerHour(10))})
 	for range 3 {
 		d, each := g.checkAll(tier("small", 1), tier("large", 2), tier("unknown", 1))
 		if !d.Allowed || d.Receipt() == nil || !each[0].Allowed || each[0].Limit != 3 || each[1].Limit != 10 || each[2].Reason != fluxgate.ReasonNoRule {
@@ -73,7 +75,7 @@ func TestCheckAll_AllOrNothing(t *testing.T) {
 
 // Requests that count in the same bucket add up there.
 func TestCheckAll_SameBucket(t *testing.T) {
-	g := newGate(t, []fluxgate.Rule{perTier("small", fluxgate.PerHour(5))})
+	g := newGate(t, []rules.Rule{perTier("small", rules.PerHour(5))})
 	if d, each := g.checkAll(tier("small", 2), tier("small", 2)); !d.Allowed || each[0].Remaining != 1 || each[1].Remaining != 1 {
 		t.Errorf("decided %+v, each %+v", d, each)
 	}
@@ -88,11 +90,11 @@ func TestCheckAll_SameBucket(t *testing.T) {
 // A request that is refused without the store keeps the others from taking, except from
 // overdrafts.
 func TestCheckAll_Denied(t *testing.T) {
-	deny := perTier("banned", fluxgate.Band{})
-	deny.Action, deny.Bands = fluxgate.ActionDeny, nil
-	used := perTier("used", fluxgate.PerHour(100))
+	deny := perTier("banned", rules.Band{})
+	deny.Action, deny.Bands = rules.ActionDeny, nil
+	used := perTier("used", rules.PerHour(100))
 	used.Overdraft = true
-	g := newGate(t, []fluxgate.Rule{deny, used, perTier("small", fluxgate.PerHour(5))})
+	g := newGate(t, []rules.Rule{deny, used, perTier("small", rules.PerHour(5))})
 	d, each := g.checkAll(tier("small", 1), tier("banned", 1), tier("used", 30))
 	if d.Allowed || d.Reason != fluxgate.ReasonDenied || !each[0].Allowed || each[1].Reason != fluxgate.ReasonDenied || !each[2].Allowed {
 		t.Errorf("decided %+v, each %+v", d, each)
@@ -105,16 +107,16 @@ func TestCheckAll_Denied(t *testing.T) {
 // A call that is refused without the store is counted where it is over, and nowhere else. An
 // alternative that denies refuses only alone, and a rule that is replaced does not apply.
 func TestCheckAll_CountsRefused(t *testing.T) {
-	counts := func(id string, mode fluxgate.Mode, replaces ...string) fluxgate.Rule {
-		r := perTier(id, fluxgate.Band{Kind: fluxgate.Quota, Capacity: 5, Period: "day"})
+	counts := func(id string, mode rules.Mode, replaces ...string) rules.Rule {
+		r := perTier(id, rules.Band{Kind: rules.Quota, Capacity: 5, Period: "day"})
 		r.CountRefused, r.Mode, r.Replaces = true, mode, replaces
 		return r
 	}
-	banned := perTier("banned", fluxgate.Band{})
-	banned.Action, banned.Bands = fluxgate.ActionDeny, nil
+	banned := perTier("banned", rules.Band{})
+	banned.Action, banned.Bands = rules.ActionDeny, nil
 	empty := banned
-	empty.ID, empty.When, empty.Mode = "empty", perTier("empty", fluxgate.Band{}).When, fluxgate.ModeAlternative
-	g := newGate(t, []fluxgate.Rule{counts("a", ""), counts("b", ""), counts("one", fluxgate.ModeAlternative), counts("plan", "", "a", "banned"), banned, empty})
+	empty.ID, empty.When, empty.Mode = "empty", perTier("empty", rules.Band{}).When, rules.ModeAlternative
+	g := newGate(t, []rules.Rule{counts("a", ""), counts("b", ""), counts("one", rules.ModeAlternative), counts("plan", "", "a", "banned"), banned, empty})
 	for i, step := range []struct {
 		reqs    []fluxgate.Request
 		allowed bool
@@ -140,9 +142,9 @@ func TestCheckAll_CountsRefused(t *testing.T) {
 // An overdraft is debited whatever the other requests say, up to the largest debt. While
 // nothing is left a look is refused.
 func TestCheckAll_Overdraft(t *testing.T) {
-	used := perTier("used", fluxgate.PerHour(800))
+	used := perTier("used", rules.PerHour(800))
 	used.Overdraft = true
-	g := newGate(t, []fluxgate.Rule{used, perTier("small", fluxgate.PerHour(1))})
+	g := newGate(t, []rules.Rule{used, perTier("small", rules.PerHour(1))})
 	g.checkAll(tier("small", 1))
 	if d, each := g.checkAll(tier("small", 1), tier("used", 1_200)); d.Allowed || each[0].Allowed || !each[1].Allowed {
 		t.Errorf("decided %+v, each %+v", d, each)
@@ -172,12 +174,12 @@ func TestCheckAll_Overdraft(t *testing.T) {
 
 // A refund without receipt gives back at most what is used, whatever the kind of band.
 func TestRefund(t *testing.T) {
-	for name, band := range map[string]fluxgate.Band{
-		"token bucket": fluxgate.PerSecond(1_000), "quota": {Kind: fluxgate.Quota, Capacity: 1_000, Period: "day"},
-		"sliding window": {Kind: fluxgate.SlidingWindow, Capacity: 1_000, Refill: time.Hour},
+	for name, band := range map[string]rules.Band{
+		"token bucket": rules.PerSecond(1_000), "quota": {Kind: rules.Quota, Capacity: 1_000, Period: "day"},
+		"sliding window": {Kind: rules.SlidingWindow, Capacity: 1_000, Refill: time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := newGate(t, []fluxgate.Rule{perTier("a", band)})
+			g := newGate(t, []rules.Rule{perTier("a", band)})
 			g.checkAll(tier("a", 600))
 			for _, c := range []struct{ refund, left int64 }{{100, 500}, {1, 501}, {10_000, 1_000}} {
 				d, err := g.Refund(t.Context(), new(tier("a", c.refund)))
@@ -190,7 +192,7 @@ func TestRefund(t *testing.T) {
 			}
 		})
 	}
-	g := newGate(t, []fluxgate.Rule{perTier("a", fluxgate.PerHour(5))})
+	g := newGate(t, []rules.Rule{perTier("a", rules.PerHour(5))})
 	if d, err := g.Refund(t.Context(), new(tier("b", 1))); err != nil || d.Reason != fluxgate.ReasonNoRule {
 		t.Errorf("nothing to give back: %+v, %v", d, err)
 	}
@@ -198,12 +200,12 @@ func TestRefund(t *testing.T) {
 
 // The limit of a request replaces the rules, and counts by the descriptor.
 func TestCheckAll_Limit(t *testing.T) {
-	deny := fluxgate.Rule{ID: "deny", Action: fluxgate.ActionDeny}
-	g := newGate(t, []fluxgate.Rule{deny})
+	deny := rules.Rule{ID: "deny", Action: rules.ActionDeny}
+	g := newGate(t, []rules.Rule{deny})
 	req := func(value string, capacity int64) fluxgate.Request {
 		return fluxgate.Request{
 			Descriptor: []fluxgate.DescriptorEntry{{Key: "user", Value: value}},
-			Limit:      &fluxgate.Band{Kind: fluxgate.Quota, Capacity: capacity, Period: "hour"},
+			Limit:      &rules.Band{Kind: rules.Quota, Capacity: capacity, Period: "hour"},
 		}
 	}
 	for range 2 {
@@ -226,10 +228,10 @@ func TestCheckAll_Limit(t *testing.T) {
 // the same unit the lower one applies.
 func TestCheckAll_SeveralLimits(t *testing.T) {
 	g := newGate(t, nil)
-	req := func(capacity int64, period fluxgate.Period) fluxgate.Request {
+	req := func(capacity int64, period rules.Period) fluxgate.Request {
 		return fluxgate.Request{
 			Descriptor: []fluxgate.DescriptorEntry{{Key: "user", Value: "ann"}},
-			Limit:      &fluxgate.Band{Kind: fluxgate.Quota, Capacity: capacity, Period: period},
+			Limit:      &rules.Band{Kind: rules.Quota, Capacity: capacity, Period: period},
 		}
 	}
 	for range 2 {
@@ -255,16 +257,16 @@ func TestCheckAll_SeveralLimits(t *testing.T) {
 
 // More rules than one request may have refuse the call, and take nothing.
 func TestCheckAll_TooMany(t *testing.T) {
-	rule := perTier("a", fluxgate.PerHour(1_000))
-	rule.Scope, rule.KeyFields = fluxgate.ScopeComposite, []string{"attr:id"}
+	rule := perTier("a", rules.PerHour(1_000))
+	rule.Scope, rule.KeyFields = rules.ScopeComposite, []string{"attr:id"}
 	rule.When.Attributes = nil
-	g := newGate(t, []fluxgate.Rule{rule})
+	g := newGate(t, []rules.Rule{rule})
 	var reqs []fluxgate.Request
-	for i := range fluxgate.MaxMatches + 1 {
+	for i := range store.MaxMatches + 1 {
 		reqs = append(reqs, fluxgate.Request{Attributes: map[string]string{"id": string(rune('a' + i))}})
 	}
 	if d, _ := g.checkAll(reqs[1:]...); !d.Allowed {
-		t.Errorf("%d buckets: %+v", fluxgate.MaxMatches, d)
+		t.Errorf("%d buckets: %+v", store.MaxMatches, d)
 	}
 	d, each := g.checkAll(reqs...)
 	if d.Reason != fluxgate.ReasonTooManyRules || !each[0].Allowed || each[len(each)-1].Allowed {
@@ -276,7 +278,7 @@ func TestCheckAll_TooMany(t *testing.T) {
 }
 
 func TestCheckAll_Wrong(t *testing.T) {
-	g := newGate(t, []fluxgate.Rule{perTier("a", fluxgate.PerHour(5))})
+	g := newGate(t, []rules.Rule{perTier("a", rules.PerHour(5))})
 	withCost := look("a")
 	withCost.Cost = 1
 	other := tier("a", 1)
@@ -284,7 +286,7 @@ func TestCheckAll_Wrong(t *testing.T) {
 	for name, reqs := range map[string][]fluxgate.Request{
 		"none": nil, "a look with a cost": {withCost}, "two rule sets": {tier("a", 1), other},
 	} {
-		if _, _, err := g.CheckAll(t.Context(), reqs); !errors.Is(err, fluxgate.ErrDemand) {
+		if _, _, err := g.CheckAll(t.Context(), reqs); !errors.Is(err, store.ErrDemand) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -295,11 +297,11 @@ func TestCheckAll_Wrong(t *testing.T) {
 
 // While the store is away each request is decided by the failure mode of its rule.
 func TestCheckAll_StoreAway(t *testing.T) {
-	closed := perTier("closed", fluxgate.PerHour(5))
-	closed.OnFailure = fluxgate.FailClosed
-	open := perTier("open", fluxgate.PerHour(5))
-	open.OnFailure = fluxgate.FailOpen
-	g := newFailing(t, 0, []fluxgate.Rule{closed, open})
+	closed := perTier("closed", rules.PerHour(5))
+	closed.OnFailure = rules.FailClosed
+	open := perTier("open", rules.PerHour(5))
+	open.OnFailure = rules.FailOpen
+	g := newFailing(t, 0, []rules.Rule{closed, open})
 	g.store.setFails(errAway)
 	d, each, err := g.CheckAll(t.Context(), []fluxgate.Request{tier("open", 1), tier("closed", 1)})
 	if err != nil || d.Allowed || !each[0].Allowed || each[1].Allowed || each[1].Reason != fluxgate.ReasonStoreFailure || !each[0].Degraded {
@@ -318,7 +320,7 @@ func TestCheckAll_StoreAway(t *testing.T) {
 // replacing has a new rule set, with the same rules, on every call.
 type replacing struct {
 	testing.TB
-	rules []fluxgate.Rule
+	rules []rules.Rule
 }
 
 func (r replacing) RuleSet(context.Context, string) *fluxgate.Compiled {
@@ -328,7 +330,7 @@ func (r replacing) RuleSet(context.Context, string) *fluxgate.Compiled {
 // Requests that are decided together are decided by one version of the rules, while these
 // are replaced.
 func TestCheckAll_RulesReplaced(t *testing.T) {
-	engine, err := fluxgate.New(newStore(t, nil), replacing{t, []fluxgate.Rule{perTier("a", fluxgate.PerHour(5)), perTier("b", fluxgate.PerHour(5))}}, fluxgate.WithRuleSet("api"))
+	engine, err := fluxgate.New(newStore(t, nil), replacing{t, []rules.Rule{perTier("a", rules.PerHour(5)), perTier("b", rules.PerHour(5))}}, fluxgate.WithRuleSet("api"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -339,13 +341,13 @@ func TestCheckAll_RulesReplaced(t *testing.T) {
 
 // The receipt of a charge that put a quota into debt gives all of it back.
 func TestCheckAll_OverdraftReceipt(t *testing.T) {
-	for name, band := range map[string]fluxgate.Band{
-		"token bucket": fluxgate.PerHour(800), "quota": {Kind: fluxgate.Quota, Capacity: 800, Period: "day"},
+	for name, band := range map[string]rules.Band{
+		"token bucket": rules.PerHour(800), "quota": {Kind: rules.Quota, Capacity: 800, Period: "day"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			used := perTier("used", band)
 			used.Overdraft = true
-			g := newGate(t, []fluxgate.Rule{used})
+			g := newGate(t, []rules.Rule{used})
 			d, _ := g.checkAll(tier("used", 1_200))
 			if _, err := g.Settle(t.Context(), d.Receipt(), 0); err != nil {
 				t.Fatal(err)
@@ -360,7 +362,7 @@ func TestCheckAll_OverdraftReceipt(t *testing.T) {
 // An observer sees requests that are decided together once, by one that takes.
 func TestCheckAll_Observer(t *testing.T) {
 	seen := new(recorder)
-	g := newGate(t, []fluxgate.Rule{perTier("a", fluxgate.PerHour(5)), perTier("b", fluxgate.PerHour(5))}, fluxgate.WithObserver(seen))
+	g := newGate(t, []rules.Rule{perTier("a", rules.PerHour(5)), perTier("b", rules.PerHour(5))}, fluxgate.WithObserver(seen))
 	taking := tier("b", 1)
 	taking.Path = "/taking"
 	g.checkAll(look("a"), taking)
@@ -373,9 +375,9 @@ func TestCheckAll_Observer(t *testing.T) {
 // it leaves.
 func TestCheckAll_Waits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		slow := perTier("slow", fluxgate.PerMinute(60))
-		slow.OnLimitExceed = fluxgate.WaitForRefill
-		engine := newEngine(t, newStore(t, nil), ruleSet(t, slow, perTier("other", fluxgate.PerHour(5))), fluxgate.WithWaiting(10*time.Second, 10))
+		slow := perTier("slow", rules.PerMinute(60))
+		slow.OnLimitExceed = rules.WaitForRefill
+		engine := newEngine(t, newStore(t, nil), ruleSet(t, slow, perTier("other", rules.PerHour(5))), fluxgate.WithWaiting(10*time.Second, 10))
 		if _, _, err := engine.CheckAll(t.Context(), []fluxgate.Request{tier("slow", 60)}); err != nil {
 			t.Fatal(err)
 		}

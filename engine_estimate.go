@@ -4,6 +4,8 @@ import (
 	"cmp"
 
 	"github.com/fluxgate/fluxgate/internal/bucket"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // compilePrices sets how the active rules count, by model. Rules of a measure share
@@ -12,7 +14,7 @@ func (s *Compiled) compilePrices() {
 	byMeasure := map[string]map[string]*Price{}
 	for i := range s.active {
 		r := &s.active[i]
-		if r.Measure() == MeasureRequests {
+		if r.Measure() == rules.MeasureRequests {
 			continue
 		}
 		if byMeasure[r.Cost] == nil {
@@ -23,14 +25,14 @@ func (s *Compiled) compilePrices() {
 }
 
 func (s *Compiled) pricesOf(measure string) map[string]*Price {
-	prices := map[string]*Price{AnyModel: {Measure: measure}}
+	prices := map[string]*Price{rules.AnyModel: {Measure: measure}}
 	tables := s.CostTables()
 	table := tables[measure]
-	if table == nil && measure == MeasureTokens {
+	if table == nil && measure == rules.MeasureTokens {
 		table = tables.PlainTokens()
 	}
 	for model, w := range table {
-		w.MaxOutputTokens = cmp.Or(w.MaxOutputTokens, table[AnyModel].MaxOutputTokens)
+		w.MaxOutputTokens = cmp.Or(w.MaxOutputTokens, table[rules.AnyModel].MaxOutputTokens)
 		prices[model] = &Price{measure, &w}
 	}
 	return prices
@@ -40,11 +42,11 @@ func (s *Compiled) pricesOf(measure string) map[string]*Price {
 // least 1, so that a request of unknown cost needs something to be left, and at most
 // what the smallest band holds, so that an estimate alone never refuses a request for
 // good.
-func (r *compiledRule) costOf(req *Request, bands []ExactBand) (int64, *Price) {
+func (r *compiledRule) costOf(req *Request, bands []store.ExactBand) (int64, *Price) {
 	if r.prices == nil {
 		return req.cost(), nil
 	}
-	price := r.prices[AnyModel]
+	price := r.prices[rules.AnyModel]
 	cost, given := req.Costs[r.Cost]
 	if e := req.Estimate; e != nil {
 		if known := r.prices[e.Model]; known != nil {
@@ -65,7 +67,7 @@ func (r *compiledRule) costOf(req *Request, bands []ExactBand) (int64, *Price) {
 
 // clampCost is a cost of at least 1 and at most what the smallest band holds. Bands of
 // requests at the same time do not count costs.
-func clampCost(cost int64, bands []ExactBand) int64 {
+func clampCost(cost int64, bands []store.ExactBand) int64 {
 	for i := range bands {
 		if !bucket.IsConcurrency(bands[i]) {
 			cost = min(cost, bands[i].Capacity)

@@ -8,34 +8,36 @@ import (
 	"testing"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // prices are 2.50 dollars for a million tokens of the prompt, and 10 for a million of
 // the answer. Other models cost twice as much.
-var prices = fluxgate.CostTables{"usd": {
+var prices = rules.CostTables{"usd": {
 	"tiny":  {Input: 1, CachedInput: 1, Output: 1, Reasoning: 1},
 	"small": {Input: 2_500_000, CachedInput: 1_250_000, Output: 10_000_000, Reasoning: 12_000_000, MaxOutputTokens: 4_000},
 	"*":     {Input: 5_000_000, CachedInput: 5_000_000, Output: 20_000_000, Reasoning: 20_000_000, MaxOutputTokens: 8_000},
 }}
 
 // counting is a rule that counts a measure.
-func counting(measure string, n int64) fluxgate.Rule {
-	return with(rule(measure, 1, n), func(r *fluxgate.Rule) { r.Cost = measure })
+func counting(measure string, n int64) rules.Rule {
+	return with(rule(measure, 1, n), func(r *rules.Rule) { r.Cost = measure })
 }
 
 // newPricedGate is a gate with rules that share cost tables.
-func newPricedGate(t testing.TB, rules ...fluxgate.Rule) *gate {
+func newPricedGate(t testing.TB, list ...rules.Rule) *gate {
 	t.Helper()
-	set, err := ruleSet(t, rules...).WithCostTables(prices)
+	set, err := ruleSet(t, list...).WithCostTables(prices)
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := newGate(t, rules)
+	g := newGate(t, list)
 	g.Engine = newEngine(t, newStore(t, g.clock.Now), set)
 	return g
 }
 
-func (g *gate) settleUsage(d fluxgate.Decision, usage fluxgate.Usage) map[string]fluxgate.Settlement {
+func (g *gate) settleUsage(d fluxgate.Decision, usage fluxgate.Usage) map[string]store.Settlement {
 	g.Helper()
 	settled, err := g.SettleUsage(g.Context(), d.Receipt(), &usage)
 	if err != nil {
@@ -70,7 +72,7 @@ func TestEstimate_ThenUsage(t *testing.T) {
 	settled := g.settleUsage(d, fluxgate.Usage{InputTokens: 1_000, CachedInputTokens: 401, OutputTokens: 500, ReasoningTokens: 100})
 	// 599 at 2.50, 401 at 1.25, 400 at 10 and 100 at 12: 7,198.75 millionths, rounded up.
 	g.wantLeft("after the usage", map[string]int64{"requests": 9, "tokens": 98_500, "usd": 992_801, "images": 3})
-	want := map[string]fluxgate.Settlement{"requests": {}, "tokens": {Returned: 1_500}, "usd": {Returned: 19_301}, "images": {}}
+	want := map[string]store.Settlement{"requests": {}, "tokens": {Returned: 1_500}, "usd": {Returned: 19_301}, "images": {}}
 	if fmt.Sprint(settled) != fmt.Sprint(want) {
 		t.Errorf("settled %v, want %v", settled, want)
 	}
@@ -259,8 +261,8 @@ func TestCostTables_Invalid(t *testing.T) {
 		"in dollars":                        {`{"usd": {"*": {"input": 2.50, "output": 1}}}`, `costTables.usd["*"].input: must be a whole number (of money in millionths: 2.50 is 2500000), not`},
 		"of a rule":                         {`{}, "rules": [{"id": "r", "costTables": {}}]`, `rules[0].costTables: is not a known field: it belongs beside the rules`},
 	} {
-		_, err := fluxgate.ParseRuleSet([]byte(`{"id": "api", "rules": [], "costTables": ` + c.document + `}`))
-		var invalid *fluxgate.ValidationError
+		_, err := rules.Parse([]byte(`{"id": "api", "rules": [], "costTables": ` + c.document + `}`))
+		var invalid *rules.ValidationError
 		if !errors.As(err, &invalid) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("a table %s: %v", name, err)
 		}
@@ -270,7 +272,7 @@ func TestCostTables_Invalid(t *testing.T) {
 // A measure in another case is no other measure.
 func TestRule_MisspelledMeasure(t *testing.T) {
 	for cost, meant := range map[string]string{"Tokens": "tokens", "REQUESTS": "requests", "USD": "usd", "usd": "", "images": ""} {
-		_, err := fluxgate.ParseRuleSet([]byte(`{"id": "api", "costTables": {"usd": {"*": {"input": 1, "output": 1}}},
+		_, err := rules.Parse([]byte(`{"id": "api", "costTables": {"usd": {"*": {"input": 1, "output": 1}}},
 			"rules": [{"id": "r", "cost": "` + cost + `", "bands": [{"capacity": 1, "refill": "1s"}]}]}`))
 		if meant == "" && err != nil || meant != "" && (err == nil || !strings.Contains(err.Error(), "rules[0].cost: is not a known measure: did you mean "+meant+"?")) {
 			t.Errorf("%s: %v", cost, err)
@@ -280,7 +282,7 @@ func TestRule_MisspelledMeasure(t *testing.T) {
 
 // Cost tables survive a change of the rules, and are written as they were read.
 func TestCostTables_Kept(t *testing.T) {
-	set, err := fluxgate.ParseRuleSet([]byte(`{"id": "api", "costTables": {"usd": {"*": {"input": 2, "cachedInput": 0, "output": 3}}}, "rules": []}`))
+	set, err := rules.Parse([]byte(`{"id": "api", "costTables": {"usd": {"*": {"input": 2, "cachedInput": 0, "output": 3}}}, "rules": []}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -294,10 +296,10 @@ func TestCostTables_Kept(t *testing.T) {
 	if tables := `"costTables":{"usd":{"*":{"input":2,"cachedInput":0,"output":3}}}`; !strings.Contains(string(text), tables) {
 		t.Errorf("%s\nwant %s", text, tables)
 	}
-	if set, err = fluxgate.ParseRuleSet(text); err != nil {
+	if set, err = rules.Parse(text); err != nil {
 		t.Fatal(err)
 	}
-	want := fluxgate.Weights{Input: 2, Output: 3, Reasoning: 3}
+	want := rules.Weights{Input: 2, Output: 3, Reasoning: 3}
 	if got := set.CostTables()["usd"]["*"]; got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}

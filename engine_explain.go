@@ -9,6 +9,7 @@ import (
 
 	"github.com/fluxgate/fluxgate/internal/match"
 	"github.com/fluxgate/fluxgate/internal/printable"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // ErrNoRuleSet is wrapped by errors about a request whose rule set is not
@@ -22,7 +23,7 @@ var ErrRulesLoading = errors.New("the rule set is not loaded yet")
 // Explanation is why a request is decided as it is.
 type Explanation struct {
 	// RuleSet is the rule set that decides the request.
-	RuleSet *RuleSet
+	RuleSet *rules.Set
 	// Readings are the ways in which routers may read the path, the clean one
 	// first. An ordinary path has one.
 	Readings []string
@@ -36,12 +37,12 @@ type Explanation struct {
 // Effective reports for every rule of a request's rule set, disabled ones
 // included, whether it applies and, if not, why. It does not call the store.
 // The function of [WithAmend] is called with a copy of the request.
-func (e *Engine) Effective(ctx context.Context, req *Request) (*RuleSet, []Verdict, error) {
+func (e *Engine) Effective(ctx context.Context, req *Request) (*rules.Set, []Verdict, error) {
 	asked, set, err := e.amendedCopy(ctx, req)
 	if err != nil {
 		return nil, nil, err
 	}
-	return set.RuleSet, e.verdicts(set, asked), nil
+	return set.Set, e.verdicts(set, asked), nil
 }
 
 // Explain returns the verdicts of [Engine.Effective], and what [Engine.Check]
@@ -60,7 +61,7 @@ func (e *Engine) Explain(ctx context.Context, req *Request) (Explanation, error)
 	if err != nil {
 		return Explanation{}, err
 	}
-	x := Explanation{RuleSet: set.RuleSet, Readings: match.Readings(asked.Path), Rules: e.verdicts(set, asked)}
+	x := Explanation{RuleSet: set.Set, Readings: match.Readings(asked.Path), Rules: e.verdicts(set, asked)}
 	asked.Cost, asked.Peek = asked.cost(), true // in this order: a peek costs nothing unless it says so
 	x.Decision, err = e.decide(ctx, asked, set)
 	return x, err

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // Explanations of random requests equal the decisions that follow. All share
@@ -49,16 +51,16 @@ func TestExplain_RandomRequests_NoRace(t *testing.T) {
 
 // witness is a store that records the demands of its takes.
 type witness struct {
-	fluxgate.Store
+	store.Store
 	taken []taken
 }
 
 type taken struct {
-	key  fluxgate.Key
+	key  store.Key
 	cost int64
 }
 
-func (w *witness) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
+func (w *witness) Take(ctx context.Context, demands []store.Demand, out *store.Outcome) error {
 	for i := range demands {
 		w.taken = append(w.taken, taken{demands[i].Key, demands[i].Cost})
 	}
@@ -121,14 +123,14 @@ func (r *realRequests) sameRules(verdicts []fluxgate.Verdict, readings int, d *f
 		if !v.Applies {
 			continue
 		}
-		shadow := v.Rule.Mode == fluxgate.ModeShadow
+		shadow := v.Rule.Mode == rules.ModeShadow
 		switch {
-		case v.Rule.Action == fluxgate.ActionAllow && !shadow:
+		case v.Rule.Action == rules.ActionAllow && !shadow:
 			exempt = v.Rule.ID
-		case v.Rule.Action == fluxgate.ActionDeny && !shadow:
+		case v.Rule.Action == rules.ActionDeny && !shadow:
 			denied = cmp.Or(denied, v.Rule.ID)
-		case v.Rule.Action == fluxgate.ActionAllow || v.Rule.Action == fluxgate.ActionDeny:
-		case v.Key != fluxgate.Key{}:
+		case v.Rule.Action == rules.ActionAllow || v.Rule.Action == rules.ActionDeny:
+		case v.Key != store.Key{}:
 			keys = append(keys, taken{v.Key, v.Cost})
 			if v.Rule.Cost != "" && v.Cost > 1 {
 				r.met["by measure"]++
@@ -184,7 +186,7 @@ func (r *realRequests) sameBuckets(engine *fluxgate.Engine, req fluxgate.Request
 	if err != nil {
 		r.t.Error(err)
 	}
-	var got, want []fluxgate.Key
+	var got, want []store.Key
 	var left []string
 	for _, b := range found {
 		got = append(got, b.Key)
@@ -196,7 +198,7 @@ func (r *realRequests) sameBuckets(engine *fluxgate.Engine, req fluxgate.Request
 		}
 	}
 	for i := range verdicts {
-		if v := &verdicts[i]; v.Applies && v.Key != (fluxgate.Key{}) {
+		if v := &verdicts[i]; v.Applies && v.Key != (store.Key{}) {
 			want = append(want, v.Key)
 		}
 	}
@@ -225,7 +227,7 @@ func (r *realRequests) sameCaller(engine *fluxgate.Engine, req fluxgate.Request,
 	}
 	for i := range before {
 		v := &before[i]
-		if v.Key == (fluxgate.Key{}) {
+		if v.Key == (store.Key{}) {
 			continue
 		}
 		another := v.Key != after[i].Key

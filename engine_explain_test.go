@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/storetest"
 )
 
@@ -27,7 +29,7 @@ func explain(t testing.TB, engine *fluxgate.Engine, req fluxgate.Request) fluxga
 // An explanation takes no tokens and calls no observer.
 func TestExplain_NoSideEffects(t *testing.T) {
 	seen := new(recorder)
-	g := newGate(t, []fluxgate.Rule{rule("r", 0, 3)}, fluxgate.WithObserver(seen))
+	g := newGate(t, []rules.Rule{rule("r", 0, 3)}, fluxgate.WithObserver(seen))
 	for range 5 {
 		x := explain(t, g.Engine, fluxgate.Request{Cost: 2})
 		if d := x.Decision; answerOf(&d) != (answer{true, fluxgate.ReasonOK, "r"}) || d.Remaining != 3 || d.Receipt() != nil {
@@ -41,7 +43,7 @@ func TestExplain_NoSideEffects(t *testing.T) {
 
 // An explanation uses the cost of the request.
 func TestExplain_Cost(t *testing.T) {
-	g := newGate(t, []fluxgate.Rule{rule("r", 0, 3)})
+	g := newGate(t, []rules.Rule{rule("r", 0, 3)})
 	g.check(fluxgate.Request{Cost: 3})
 	limited, ok := fluxgate.ReasonLimited, fluxgate.ReasonOK
 	for _, c := range []struct {
@@ -68,7 +70,7 @@ func TestExplain_Cost(t *testing.T) {
 // A peek names the band that a take would. Of two full bands the second is half
 // empty after the request.
 func TestPeek_BindingBand(t *testing.T) {
-	g := newGate(t, []fluxgate.Rule{{ID: "r", Bands: []fluxgate.Band{perHour("many", 100), perHour("few", 10)}}})
+	g := newGate(t, []rules.Rule{{ID: "r", Bands: []rules.Band{perHour("many", 100), perHour("few", 10)}}})
 	for _, req := range []fluxgate.Request{{Peek: true, Cost: 5}, {Cost: 5}} {
 		if d := g.check(req); d.Band != "few" {
 			t.Errorf("peek %t: %s binds, want few", req.Peek, d.Band)
@@ -79,7 +81,7 @@ func TestPeek_BindingBand(t *testing.T) {
 // Verdicts and decision come from the same rule set, even if it is replaced
 // meanwhile.
 func TestExplain_OneRuleSet(t *testing.T) {
-	sets := &alternating{versions: []*fluxgate.RuleSet{ruleSet(t, rule("old", 0, 1)), ruleSet(t, rule("new", 0, 2))}}
+	sets := &alternating{versions: []*rules.Set{ruleSet(t, rule("old", 0, 1)), ruleSet(t, rule("new", 0, 2))}}
 	engine, err := fluxgate.New(newStore(t, storetest.NewClock().Now), sets, fluxgate.WithRuleSet("api"))
 	if err != nil {
 		t.Fatal(err)
@@ -95,7 +97,7 @@ func TestExplain_OneRuleSet(t *testing.T) {
 
 // alternating returns another rule set on every call.
 type alternating struct {
-	versions []*fluxgate.RuleSet
+	versions []*rules.Set
 	asked    int
 }
 
@@ -106,7 +108,7 @@ func (a *alternating) RuleSet(context.Context, string) *fluxgate.Compiled {
 
 // The function of WithAmend changes a copy of the explained request.
 func TestExplain_AmendsACopy(t *testing.T) {
-	g := newGate(t, []fluxgate.Rule{with(rule("acme", 0, 1), func(r *fluxgate.Rule) {
+	g := newGate(t, []rules.Rule{with(rule("acme", 0, 1), func(r *rules.Rule) {
 		r.When.Attributes = map[string][]string{"tenant": {"acme"}}
 	})}, fluxgate.WithAmend(func(_ context.Context, req *fluxgate.Request) error {
 		req.Attributes["tenant"] = "acme"
@@ -128,11 +130,11 @@ func TestExplain_AmendsACopy(t *testing.T) {
 func TestExplain_Errors(t *testing.T) {
 	failing := errors.New("no plan")
 	engine := func(options ...fluxgate.Option) *fluxgate.Engine {
-		return newGate(t, []fluxgate.Rule{rule("r", 0, 1)}, options...).Engine
+		return newGate(t, []rules.Rule{rule("r", 0, 1)}, options...).Engine
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	notLoaded, err := fluxgate.New(newStore(t, nil), &alternating{versions: []*fluxgate.RuleSet{nil}})
+	notLoaded, err := fluxgate.New(newStore(t, nil), &alternating{versions: []*rules.Set{nil}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,13 +170,13 @@ func TestExplain_Errors(t *testing.T) {
 
 // A request that too many rules apply to is explained with all verdicts.
 func TestExplain_TooManyRules(t *testing.T) {
-	var rules []fluxgate.Rule
-	for i := range fluxgate.MaxMatches + 1 {
-		rules = append(rules, rule(fmt.Sprint("r", i), 0, 1))
+	var list []rules.Rule
+	for i := range store.MaxMatches + 1 {
+		list = append(list, rule(fmt.Sprint("r", i), 0, 1))
 	}
-	g := newGate(t, rules)
+	g := newGate(t, list)
 	x, err := g.Explain(t.Context(), &fluxgate.Request{})
-	if err != nil || x.Decision.Reason != fluxgate.ReasonTooManyRules || len(x.Rules) != len(rules) || !x.Rules[fluxgate.MaxMatches].Applies {
+	if err != nil || x.Decision.Reason != fluxgate.ReasonTooManyRules || len(x.Rules) != len(list) || !x.Rules[store.MaxMatches].Applies {
 		t.Errorf("%d verdicts, %v", len(x.Rules), err)
 	}
 	if _, err := g.Buckets(t.Context(), &fluxgate.Request{}); !errors.Is(err, fluxgate.ErrTooManyRules) {
@@ -185,16 +187,16 @@ func TestExplain_TooManyRules(t *testing.T) {
 // An explanation applies the failure modes of the rules.
 func TestExplain_FailureModes(t *testing.T) {
 	for _, c := range []struct {
-		mode   fluxgate.OnFailure
+		mode   rules.OnFailure
 		want   answer
-		source fluxgate.Source
+		source store.Source
 	}{
-		{fluxgate.FailOpen, answer{true, fluxgate.ReasonStoreFailure, ""}, fluxgate.FromStore},
-		{fluxgate.FailClosed, answer{false, fluxgate.ReasonStoreFailure, "r"}, fluxgate.FromStore},
-		{fluxgate.FailLocal, answer{true, fluxgate.ReasonOK, "r"}, fluxgate.FromFallback},
+		{rules.FailOpen, answer{true, fluxgate.ReasonStoreFailure, ""}, store.FromStore},
+		{rules.FailClosed, answer{false, fluxgate.ReasonStoreFailure, "r"}, store.FromStore},
+		{rules.FailLocal, answer{true, fluxgate.ReasonOK, "r"}, store.FromFallback},
 	} {
 		t.Run(string(c.mode), func(t *testing.T) {
-			f := newFailing(t, 0.5, []fluxgate.Rule{onFailure(rule("r", 0, 10), c.mode)})
+			f := newFailing(t, 0.5, []rules.Rule{onFailure(rule("r", 0, 10), c.mode)})
 			f.store.setFails(errAway)
 			for range 3 {
 				x := explain(t, f.Engine, fluxgate.Request{})
@@ -202,7 +204,7 @@ func TestExplain_FailureModes(t *testing.T) {
 				if answerOf(&d) != c.want || d.Source != c.source || !d.Degraded || !x.Rules[0].Applies {
 					t.Errorf("decided %+v from %v, degraded %t", answerOf(&d), d.Source, d.Degraded)
 				}
-				if c.source == fluxgate.FromFallback && d.Remaining != 5 {
+				if c.source == store.FromFallback && d.Remaining != 5 {
 					t.Errorf("%d left in the fallback, want 5", d.Remaining)
 				}
 			}
@@ -216,7 +218,7 @@ func TestExplain_FailureModes(t *testing.T) {
 // An explanation occupies no wait slot.
 func TestExplain_NoWaitSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		engine := waiting(t, []fluxgate.Rule{queueing("q", time.Second)}, fluxgate.WithWaiting(time.Minute, 1))
+		engine := waiting(t, []rules.Rule{queueing("q", time.Second)}, fluxgate.WithWaiting(time.Minute, 1))
 		check(t, engine, fluxgate.Request{})
 		start := time.Now()
 		for range 3 {

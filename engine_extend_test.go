@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/memstore"
 	"github.com/fluxgate/fluxgate/store/storetest"
 )
@@ -17,7 +19,7 @@ type awayStore struct {
 	away bool
 }
 
-func (s *awayStore) Extend(ctx context.Context, takes fluxgate.Takes) ([]bool, error) {
+func (s *awayStore) Extend(ctx context.Context, takes store.Takes) ([]bool, error) {
 	if s.away {
 		return nil, errAway
 	}
@@ -29,53 +31,53 @@ func (s *awayStore) Extend(ctx context.Context, takes fluxgate.Takes) ([]bool, e
 func TestExtend_PartOfAReceipt(t *testing.T) {
 	clock := storetest.NewClock()
 	newStore := func() *memstore.Store { return fluxgate.Must(memstore.New(memstore.Config{Clock: clock.Now})) }
-	store, fallback := &awayStore{Store: newStore()}, newStore()
-	band := fluxgate.Must(fluxgate.Band{Kind: fluxgate.Concurrency, Capacity: 1, Hold: time.Minute}.Exact(0))
-	set := fluxgate.Must(fluxgate.NewRuleSet("api"))
-	engine := fluxgate.Must(fluxgate.New(store, fluxgate.Static(set), fluxgate.WithFallback(fallback, 1)))
-	demand := func(rule string) fluxgate.Demand {
-		return fluxgate.Demand{
-			Key: fluxgate.Key{RuleSet: "api", Rule: rule, ID: fluxgate.KeyID{rule[0]}}, Bands: []fluxgate.ExactBand{band}, Cost: 1,
-			Holder: fluxgate.HolderID{byte(clock.Now().Unix()), 1},
+	buckets, fallback := &awayStore{Store: newStore()}, newStore()
+	band := fluxgate.Must(rules.Band{Kind: rules.Concurrency, Capacity: 1, Hold: time.Minute}.Exact(0))
+	set := fluxgate.Must(rules.NewSet("api"))
+	engine := fluxgate.Must(fluxgate.New(buckets, fluxgate.Static(set), fluxgate.WithFallback(fallback, 1)))
+	demand := func(rule string) store.Demand {
+		return store.Demand{
+			Key: store.Key{RuleSet: "api", Rule: rule, ID: store.KeyID{rule[0]}}, Bands: []store.ExactBand{band}, Cost: 1,
+			Holder: store.HolderID{byte(clock.Now().Unix()), 1},
 		}
 	}
-	take := func(from fluxgate.Store, rule string) (out fluxgate.Outcome, d []fluxgate.Demand) {
-		d = []fluxgate.Demand{demand(rule)}
+	take := func(from store.Store, rule string) (out store.Outcome, d []store.Demand) {
+		d = []store.Demand{demand(rule)}
 		if err := from.Take(t.Context(), d, &out); err != nil {
 			t.Fatal(err)
 		}
 		return out, d
 	}
 	for name, test := range map[string]struct {
-		lose []fluxgate.Store
+		lose []store.Store
 		away bool
 		want error
-		kept []fluxgate.Store
+		kept []store.Store
 	}{
-		"all held":                   {kept: []fluxgate.Store{store, fallback}},
-		"lost in the store":          {lose: []fluxgate.Store{store}, want: fluxgate.ErrPartlyHeld, kept: []fluxgate.Store{fallback}},
-		"lost in the fallback":       {lose: []fluxgate.Store{fallback}, want: fluxgate.ErrPartlyHeld, kept: []fluxgate.Store{store}},
-		"all lost":                   {lose: []fluxgate.Store{store, fallback}, want: fluxgate.ErrNotHeld},
-		"the store is away":          {away: true, want: errAway, kept: []fluxgate.Store{fallback}},
-		"and the fallback's is lost": {lose: []fluxgate.Store{fallback}, away: true, want: errAway},
+		"all held":                   {kept: []store.Store{buckets, fallback}},
+		"lost in the store":          {lose: []store.Store{buckets}, want: fluxgate.ErrPartlyHeld, kept: []store.Store{fallback}},
+		"lost in the fallback":       {lose: []store.Store{fallback}, want: fluxgate.ErrPartlyHeld, kept: []store.Store{buckets}},
+		"all lost":                   {lose: []store.Store{buckets, fallback}, want: fluxgate.ErrNotHeld},
+		"the store is away":          {away: true, want: errAway, kept: []store.Store{fallback}},
+		"and the fallback's is lost": {lose: []store.Store{fallback}, away: true, want: errAway},
 	} {
 		t.Run(name, func(t *testing.T) {
 			clock.Advance(time.Hour)
 			receipt := &fluxgate.Receipt{}
-			for _, from := range []fluxgate.Store{store, fallback} {
+			for _, from := range []store.Store{buckets, fallback} {
 				out, d := take(from, "slots")
-				taken := fluxgate.NewTakes(d, &out)[0]
-				if taken.Source = fluxgate.FromStore; from == fluxgate.Store(fallback) {
-					taken.Source = fluxgate.FromFallback
+				taken := store.NewTakes(d, &out)[0]
+				if taken.Source = store.FromStore; from == store.Store(fallback) {
+					taken.Source = store.FromFallback
 				}
 				receipt.Takes = append(receipt.Takes, taken)
 			}
 			for _, from := range test.lose {
-				if _, err := from.Reset(t.Context(), fluxgate.Reset{Key: fluxgate.Key{RuleSet: "api"}}); err != nil {
+				if _, err := from.Reset(t.Context(), store.Reset{Key: store.Key{RuleSet: "api"}}); err != nil {
 					t.Fatal(err)
 				}
 			}
-			store.away = test.away
+			buckets.away = test.away
 			clock.Advance(50 * time.Second)
 			err := engine.Extend(t.Context(), receipt)
 			if !errors.Is(err, test.want) || errors.Is(err, fluxgate.ErrPartlyHeld) && !errors.Is(test.want, fluxgate.ErrPartlyHeld) {

@@ -4,6 +4,9 @@ import (
 	"context"
 	"math"
 	"time"
+
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // FallbackStats counts the tokens of the fallback since the engine was created.
@@ -41,20 +44,20 @@ func (e *Engine) FallbackStats() FallbackStats {
 func (e *Engine) applyFailureModes(ctx context.Context, v *evaluation, held uint64) (failed *keyedRule, degraded bool) {
 	var local []int
 	for i := range v.demands {
-		if v.outcome.Results[i].Status != Unavailable {
+		if v.outcome.Results[i].Status != store.Unavailable {
 			continue
 		}
 		degraded = true
 		r := v.rules[i].keyedRule
 		switch mode := e.onFailureOf(r); {
-		case r.shadow || mode == FailOpen || mode == FailLocal && e.fallback == nil:
-		case mode == FailClosed:
+		case r.shadow || mode == rules.FailOpen || mode == rules.FailLocal && e.fallback == nil:
+		case mode == rules.FailClosed:
 			failed = r
 		default:
 			local = append(local, i)
 		}
 	}
-	if v.outcome.Admission != Undecided {
+	if v.outcome.Admission != store.Undecided {
 		return nil, degraded
 	}
 	rejected := false
@@ -72,11 +75,11 @@ func (e *Engine) applyFailureModes(ctx context.Context, v *evaluation, held uint
 // replaces their results, and reports whether it rejects the request. If it
 // fails, failed is a rule that it could not decide.
 func (e *Engine) takeFromFallback(ctx context.Context, v *evaluation, indices []int, held uint64) (failed *keyedRule, rejected bool) {
-	demands := make([]Demand, len(indices))
+	demands := make([]store.Demand, len(indices))
 	share := e.fallbackShare()
 	fits := false // an alternative, in the store: the others cannot reject any more
 	for i := range v.demands {
-		fits = fits || v.demands[i].Alternative && v.outcome.Results[i].Status == OK
+		fits = fits || v.demands[i].Alternative && v.outcome.Results[i].Status == store.OK
 	}
 	for k, i := range indices {
 		v.demands[i].Bands = v.rules[i].localBands(share)
@@ -86,7 +89,7 @@ func (e *Engine) takeFromFallback(ctx context.Context, v *evaluation, indices []
 		demands[k] = v.demands[i]
 		demands[k].Shadow = demands[k].Shadow || demands[k].Alternative && fits
 	}
-	var out Outcome
+	var out store.Outcome
 	if err := v.decideIn(ctx, e.fallback, demands, &out); err != nil {
 		if ctx.Err() == nil {
 			e.storeFailed(ctx, err)
@@ -95,14 +98,14 @@ func (e *Engine) takeFromFallback(ctx context.Context, v *evaluation, indices []
 	}
 	for k, i := range indices {
 		v.outcome.Results[i] = out.Results[k]
-		v.outcome.Results[i].Source = FromFallback
+		v.outcome.Results[i].Source = store.FromFallback
 		if (out.Results[k].Granted > 0 || demands[k].Overdraft) && !v.peek {
 			if e.carryover.took(&demands[k], v.rules[i].bands, &out.Results[k], held&(1<<i) != 0) {
 				time.AfterFunc(chargeEvery, e.chargeStore)
 			}
 		}
 	}
-	return nil, out.Admission == NotAdmitted
+	return nil, out.Admission == store.NotAdmitted
 }
 
 // withdraw gives back what the store has taken for a request that is refused.
@@ -111,7 +114,7 @@ func (e *Engine) withdraw(ctx context.Context, v *evaluation) {
 	if v.peek {
 		return
 	}
-	if takes := Withdrawal(v.demands, &v.outcome); len(takes) > 0 {
+	if takes := store.Withdrawal(v.demands, &v.outcome); len(takes) > 0 {
 		e.giveBack(ctx, &Receipt{Takes: takes})
 	}
 	for i := range v.demands {
@@ -121,8 +124,8 @@ func (e *Engine) withdraw(ctx context.Context, v *evaluation) {
 	}
 }
 
-func (e *Engine) onFailureOf(r *keyedRule) OnFailure {
-	if r.OnFailure == "" || r.OnFailure == FailLocal && e.fallback == nil {
+func (e *Engine) onFailureOf(r *keyedRule) rules.OnFailure {
+	if r.OnFailure == "" || r.OnFailure == rules.FailLocal && e.fallback == nil {
 		return e.onFailure
 	}
 	return r.OnFailure
@@ -144,10 +147,10 @@ func (e *Engine) fallbackShare() float64 {
 
 // shareOf is a band at a share of its capacity and rate, at least one token. If
 // the rate is below a token per period the period grows instead.
-func shareOf(b Band, share float64) Band {
+func shareOf(b rules.Band, share float64) rules.Band {
 	tokens := float64(b.Tokens()) * share
 	b.Capacity = max(1, int64(float64(b.Capacity)*share))
-	if b.Kind != "" && b.Kind != TokenBucket {
+	if b.Kind != "" && b.Kind != rules.TokenBucket {
 		return b
 	}
 	if tokens >= 1 {

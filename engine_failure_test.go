@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/memstore"
 	"github.com/fluxgate/fluxgate/store/storetest"
 )
@@ -24,14 +26,14 @@ type failing struct {
 }
 
 // newFailing has a fallback at a share, or none if the share is 0.
-func newFailing(t testing.TB, share float64, rules []fluxgate.Rule, options ...fluxgate.Option) *failing {
+func newFailing(t testing.TB, share float64, list []rules.Rule, options ...fluxgate.Option) *failing {
 	t.Helper()
 	clock := storetest.NewClock()
 	f := &failing{store: &faulty{Store: newStore(t, clock.Now)}, fallback: &faulty{Store: newStore(t, clock.Now)}}
 	if share > 0 {
 		options = append(options, fluxgate.WithFallback(f.fallback, share))
 	}
-	f.gate = gate{TB: t, clock: clock, Engine: newEngine(t, f.store, ruleSet(t, rules...), options...)}
+	f.gate = gate{TB: t, clock: clock, Engine: newEngine(t, f.store, ruleSet(t, list...), options...)}
 	return f
 }
 
@@ -51,7 +53,7 @@ func (f *failing) untilCharged() {
 	}
 }
 
-func onFailure(r fluxgate.Rule, mode fluxgate.OnFailure) fluxgate.Rule {
+func onFailure(r rules.Rule, mode rules.OnFailure) rules.Rule {
 	r.OnFailure = mode
 	return r
 }
@@ -59,40 +61,40 @@ func onFailure(r fluxgate.Rule, mode fluxgate.OnFailure) fluxgate.Rule {
 // Each failure mode decides a rule as documented: if the store returns an
 // error, and if it cannot decide this rule only.
 func TestFailure_Modes(t *testing.T) {
-	engineSays := func(mode fluxgate.OnFailure) []fluxgate.Option {
+	engineSays := func(mode rules.OnFailure) []fluxgate.Option {
 		return []fluxgate.Option{fluxgate.WithOnFailure(mode)}
 	}
 	refused := answer{false, fluxgate.ReasonStoreFailure, "r"}
 	passes := answer{true, fluxgate.ReasonStoreFailure, ""}
 	for _, c := range []struct {
 		name    string
-		mode    fluxgate.OnFailure
+		mode    rules.OnFailure
 		options []fluxgate.Option
 		share   float64
 		want    answer
-		source  fluxgate.Source
+		source  store.Source
 	}{
-		{"open lets pass", fluxgate.FailOpen, nil, 0.5, passes, fluxgate.FromStore},
-		{"closed refuses", fluxgate.FailClosed, nil, 0.5, refused, fluxgate.FromStore},
-		{"local asks the fallback", fluxgate.FailLocal, nil, 0.5, answer{true, fluxgate.ReasonOK, "r"}, fluxgate.FromFallback},
-		{"local without a fallback lets pass", fluxgate.FailLocal, nil, 0, passes, fluxgate.FromStore},
-		{"a rule that says nothing is local", "", nil, 0.5, answer{true, fluxgate.ReasonOK, "r"}, fluxgate.FromFallback},
-		{"a rule that says nothing does as the engine", "", engineSays(fluxgate.FailClosed), 0.5, refused, fluxgate.FromStore},
-		{"a rule that says open does not as the engine", fluxgate.FailOpen, engineSays(fluxgate.FailClosed), 0.5, passes, fluxgate.FromStore},
+		{"open lets pass", rules.FailOpen, nil, 0.5, passes, store.FromStore},
+		{"closed refuses", rules.FailClosed, nil, 0.5, refused, store.FromStore},
+		{"local asks the fallback", rules.FailLocal, nil, 0.5, answer{true, fluxgate.ReasonOK, "r"}, store.FromFallback},
+		{"local without a fallback lets pass", rules.FailLocal, nil, 0, passes, store.FromStore},
+		{"a rule that says nothing is local", "", nil, 0.5, answer{true, fluxgate.ReasonOK, "r"}, store.FromFallback},
+		{"a rule that says nothing does as the engine", "", engineSays(rules.FailClosed), 0.5, refused, store.FromStore},
+		{"a rule that says open does not as the engine", rules.FailOpen, engineSays(rules.FailClosed), 0.5, passes, store.FromStore},
 	} {
 		for fault, breakStore := range map[string]func(*failing){
 			"an error":    func(f *failing) { f.store.setFails(errAway) },
 			"unavailable": func(f *failing) { f.away("r") },
 		} {
 			t.Run(c.name+" on "+fault, func(t *testing.T) {
-				f := newFailing(t, c.share, []fluxgate.Rule{onFailure(rule("r", 0, 10), c.mode)}, c.options...)
+				f := newFailing(t, c.share, []rules.Rule{onFailure(rule("r", 0, 10), c.mode)}, c.options...)
 				breakStore(f)
 				for _, peek := range []bool{true, false} {
 					d := f.check(fluxgate.Request{Peek: peek, Cost: 1})
 					if answerOf(&d) != c.want || d.Source != c.source || !d.Degraded {
 						t.Errorf("peek %t: %+v from %v, degraded %t; want %+v from %v", peek, answerOf(&d), d.Source, d.Degraded, c.want, c.source)
 					}
-					if want := map[bool]int64{true: 5, false: 4}[peek]; c.source == fluxgate.FromFallback && d.Remaining != want {
+					if want := map[bool]int64{true: 5, false: 4}[peek]; c.source == store.FromFallback && d.Remaining != want {
 						t.Errorf("peek %t: %d left in the fallback, want %d", peek, d.Remaining, want)
 					}
 				}
@@ -100,8 +102,8 @@ func TestFailure_Modes(t *testing.T) {
 				f.away()
 				f.untilCharged()
 				d := f.check(fluxgate.Request{})
-				want := map[bool]int64{true: 8, false: 9}[c.source == fluxgate.FromFallback]
-				if answerOf(&d) != (answer{true, fluxgate.ReasonOK, "r"}) || d.Degraded || d.Source != fluxgate.FromStore || d.Remaining != want {
+				want := map[bool]int64{true: 8, false: 9}[c.source == store.FromFallback]
+				if answerOf(&d) != (answer{true, fluxgate.ReasonOK, "r"}) || d.Degraded || d.Source != store.FromStore || d.Remaining != want {
 					t.Errorf("back again: %+v from %v, degraded %t, %d left, want %d", answerOf(&d), d.Source, d.Degraded, d.Remaining, want)
 				}
 			})
@@ -113,27 +115,27 @@ func TestFailure_Modes(t *testing.T) {
 func TestFallback_Share(t *testing.T) {
 	for _, c := range []struct {
 		name     string
-		band     fluxgate.Band
+		band     rules.Band
 		share    float64
 		admitted int
 		next     time.Duration // until the next token
 	}{
-		{"a tenth of 100 a minute is 10", fluxgate.PerMinute(100), 0.1, 10, 6 * time.Second},
-		{"all of it is all of it", fluxgate.PerMinute(100), 1, 100, 600 * time.Millisecond},
-		{"half of a small refill of a large bucket", fluxgate.Band{Capacity: 50, RefillTokens: 4, Refill: time.Hour}, 0.5, 25, 30 * time.Minute},
-		{"a tenth of 5 a minute is one in two minutes", fluxgate.PerMinute(5), 0.1, 1, 2 * time.Minute},
-		{"a quarter of one an hour is one in four hours", fluxgate.PerHour(1), 0.25, 1, 4 * time.Hour},
-		{"a twentieth of ten a year is one", fluxgate.Band{Capacity: 10, Refill: 366 * 24 * time.Hour}, 0.05, 1, 366 * 24 * time.Hour},
-		{"a tenth of one a year comes once a year", fluxgate.Band{Capacity: 1, Refill: 366 * 24 * time.Hour}, 0.1, 1, 366 * 24 * time.Hour},
+		{"a tenth of 100 a minute is 10", rules.PerMinute(100), 0.1, 10, 6 * time.Second},
+		{"all of it is all of it", rules.PerMinute(100), 1, 100, 600 * time.Millisecond},
+		{"half of a small refill of a large bucket", rules.Band{Capacity: 50, RefillTokens: 4, Refill: time.Hour}, 0.5, 25, 30 * time.Minute},
+		{"a tenth of 5 a minute is one in two minutes", rules.PerMinute(5), 0.1, 1, 2 * time.Minute},
+		{"a quarter of one an hour is one in four hours", rules.PerHour(1), 0.25, 1, 4 * time.Hour},
+		{"a twentieth of ten a year is one", rules.Band{Capacity: 10, Refill: 366 * 24 * time.Hour}, 0.05, 1, 366 * 24 * time.Hour},
+		{"a tenth of one a year comes once a year", rules.Band{Capacity: 1, Refill: 366 * 24 * time.Hour}, 0.1, 1, 366 * 24 * time.Hour},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f := newFailing(t, c.share, []fluxgate.Rule{{ID: "r", Bands: []fluxgate.Band{c.band}}})
+			f := newFailing(t, c.share, []rules.Rule{{ID: "r", Bands: []rules.Band{c.band}}})
 			f.store.setFails(errAway)
 			if got := f.admitted(c.admitted+50, fluxgate.Request{}); got != c.admitted {
 				t.Errorf("%d requests pass, want %d", got, c.admitted)
 			}
 			d := f.check(fluxgate.Request{})
-			if answerOf(&d) != (answer{false, fluxgate.ReasonLimited, "r"}) || !d.Degraded || d.Source != fluxgate.FromFallback {
+			if answerOf(&d) != (answer{false, fluxgate.ReasonLimited, "r"}) || !d.Degraded || d.Source != store.FromFallback {
 				t.Errorf("decided %+v from %v, degraded %t", answerOf(&d), d.Source, d.Degraded)
 			}
 			if d.Limit != int64(c.admitted) || d.RetryAfter != c.next {
@@ -153,7 +155,7 @@ func TestFallback_Share(t *testing.T) {
 
 // An allowed request takes from the store and from the fallback.
 func TestFallback_TakesFromBothStores(t *testing.T) {
-	f := newFailing(t, 0.1, []fluxgate.Rule{rule("here", 9, 10), rule("gone", 1, 50)})
+	f := newFailing(t, 0.1, []rules.Rule{rule("here", 9, 10), rule("gone", 1, 50)})
 	f.away("gone")
 	d := f.check(fluxgate.Request{Cost: 2})
 	want := []string{"here.hour ok 8 of 10", "gone.hour ok 3 of 5 from fallback"}
@@ -172,32 +174,32 @@ func TestFallback_TakesFromBothStores(t *testing.T) {
 func TestFallback_RejectionGivesBack(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		gone  []fluxgate.Rule
+		gone  []rules.Rule
 		share float64
 		want  answer
 	}{
 		{
-			"where a rule fails closed", []fluxgate.Rule{onFailure(rule("gone", 1, 10), fluxgate.FailClosed)}, 0.5,
+			"where a rule fails closed", []rules.Rule{onFailure(rule("gone", 1, 10), rules.FailClosed)}, 0.5,
 			answer{false, fluxgate.ReasonStoreFailure, "gone"},
 		},
 		{
-			"where the fallback rejects", []fluxgate.Rule{rule("gone", 1, 4)}, 0.5,
+			"where the fallback rejects", []rules.Rule{rule("gone", 1, 4)}, 0.5,
 			answer{false, fluxgate.ReasonCostTooHigh, "gone"},
 		},
 		{
 			"where one rule fails closed and another is local",
-			[]fluxgate.Rule{rule("local", 2, 10), onFailure(rule("gone", 1, 10), fluxgate.FailClosed)}, 1,
+			[]rules.Rule{rule("local", 2, 10), onFailure(rule("gone", 1, 10), rules.FailClosed)}, 1,
 			answer{false, fluxgate.ReasonStoreFailure, "gone"},
 		},
 		{
 			"where the fallback rejects one of two rules",
-			[]fluxgate.Rule{rule("local", 2, 10), rule("gone", 1, 2)}, 1,
+			[]rules.Rule{rule("local", 2, 10), rule("gone", 1, 2)}, 1,
 			answer{false, fluxgate.ReasonCostTooHigh, "gone"},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			shadow := with(rule("measured", 7, 20), func(r *fluxgate.Rule) { r.Mode = fluxgate.ModeShadow })
-			f := newFailing(t, c.share, append([]fluxgate.Rule{rule("here", 9, 10), shadow}, c.gone...))
+			shadow := with(rule("measured", 7, 20), func(r *rules.Rule) { r.Mode = rules.ModeShadow })
+			f := newFailing(t, c.share, append([]rules.Rule{rule("here", 9, 10), shadow}, c.gone...))
 			f.away("gone", "local")
 			for range 20 {
 				d := f.check(fluxgate.Request{Cost: 3})
@@ -221,8 +223,8 @@ func TestFallback_RejectionGivesBack(t *testing.T) {
 // A rejection by the store is final, whatever the failure modes of undecided
 // rules are.
 func TestFailure_StoreRejectionIsFinal(t *testing.T) {
-	f := newFailing(t, 1, []fluxgate.Rule{
-		rule("here", 9, 1), rule("local", 2, 5), onFailure(rule("gone", 1, 5), fluxgate.FailClosed),
+	f := newFailing(t, 1, []rules.Rule{
+		rule("here", 9, 1), rule("local", 2, 5), onFailure(rule("gone", 1, 5), rules.FailClosed),
 	})
 	f.check(fluxgate.Request{})
 	f.away("local", "gone")
@@ -237,13 +239,13 @@ func TestFailure_StoreRejectionIsFinal(t *testing.T) {
 
 // An undecided shadow rule rejects no request.
 func TestFailure_ShadowRule(t *testing.T) {
-	for _, mode := range []fluxgate.OnFailure{fluxgate.FailClosed, fluxgate.FailLocal} {
-		shadow := onFailure(with(rule("measured", 9, 1), func(r *fluxgate.Rule) { r.Mode = fluxgate.ModeShadow }), mode)
-		for name, rules := range map[string][]fluxgate.Rule{
+	for _, mode := range []rules.OnFailure{rules.FailClosed, rules.FailLocal} {
+		shadow := onFailure(with(rule("measured", 9, 1), func(r *rules.Rule) { r.Mode = rules.ModeShadow }), mode)
+		for name, list := range map[string][]rules.Rule{
 			"beside an enforced one": {shadow, rule("enforced", 1, 100)}, "alone": {shadow},
 		} {
 			t.Run(fmt.Sprint(name, " that fails ", mode), func(t *testing.T) {
-				f := newFailing(t, 1, rules)
+				f := newFailing(t, 1, list)
 				f.away("measured")
 				for range 5 {
 					d := f.check(fluxgate.Request{})
@@ -261,7 +263,7 @@ func TestFailure_ShadowRule(t *testing.T) {
 
 // If the fallback fails too, the request is refused.
 func TestFallback_Fails(t *testing.T) {
-	f := newFailing(t, 1, []fluxgate.Rule{rule("here", 9, 10), rule("gone", 1, 10)})
+	f := newFailing(t, 1, []rules.Rule{rule("here", 9, 10), rule("gone", 1, 10)})
 	f.away("gone")
 	f.fallback.setFails(errors.New("out of memory"))
 	d := f.check(fluxgate.Request{})
@@ -276,10 +278,10 @@ func TestFallback_Fails(t *testing.T) {
 
 // A context that ended is returned as its error and is not a store failure.
 func TestFailure_ContextEnded(t *testing.T) {
-	for _, mode := range []fluxgate.OnFailure{fluxgate.FailOpen, fluxgate.FailClosed, fluxgate.FailLocal} {
+	for _, mode := range []rules.OnFailure{rules.FailOpen, rules.FailClosed, rules.FailLocal} {
 		t.Run("before the store answers, by a rule that fails "+string(mode), func(t *testing.T) {
 			seen := new(recorder)
-			f := newFailing(t, 1, []fluxgate.Rule{onFailure(rule("r", 0, 10), mode)}, fluxgate.WithObserver(seen))
+			f := newFailing(t, 1, []rules.Rule{onFailure(rule("r", 0, 10), mode)}, fluxgate.WithObserver(seen))
 			ctx, cancel := context.WithCancel(t.Context())
 			f.store.setAnswered(cancel)
 			f.store.setFails(errAway)
@@ -293,7 +295,7 @@ func TestFailure_ContextEnded(t *testing.T) {
 		})
 	}
 	t.Run("before it is asked", func(t *testing.T) {
-		g := newGate(t, []fluxgate.Rule{rule("r", 0, 10)})
+		g := newGate(t, []rules.Rule{rule("r", 0, 10)})
 		ctx, cancel := context.WithTimeout(t.Context(), -time.Second)
 		defer cancel()
 		if _, err := g.Check(ctx, &fluxgate.Request{}); !errors.Is(err, context.DeadlineExceeded) {
@@ -302,7 +304,7 @@ func TestFailure_ContextEnded(t *testing.T) {
 	})
 	t.Run("between the store and the fallback, and gives back", func(t *testing.T) {
 		seen := new(recorder)
-		f := newFailing(t, 1, []fluxgate.Rule{rule("here", 9, 10), rule("gone", 1, 10)}, fluxgate.WithObserver(seen))
+		f := newFailing(t, 1, []rules.Rule{rule("here", 9, 10), rule("gone", 1, 10)}, fluxgate.WithObserver(seen))
 		ctx, cancel := context.WithCancel(t.Context())
 		f.store.answered = cancel
 		f.away("gone")
@@ -322,9 +324,9 @@ func TestFailure_ContextEnded(t *testing.T) {
 
 // An invalid demand is an error, not a store failure.
 func TestFailure_InvalidDemand(t *testing.T) {
-	f := newFailing(t, 1, []fluxgate.Rule{onFailure(rule("r", 0, 10), fluxgate.FailOpen)})
-	f.store.setFails(fmt.Errorf("%w: 17 bands", fluxgate.ErrDemand))
-	if d, err := f.Check(t.Context(), &fluxgate.Request{}); !errors.Is(err, fluxgate.ErrDemand) || d.Allowed {
+	f := newFailing(t, 1, []rules.Rule{onFailure(rule("r", 0, 10), rules.FailOpen)})
+	f.store.setFails(fmt.Errorf("%w: 17 bands", store.ErrDemand))
+	if d, err := f.Check(t.Context(), &fluxgate.Request{}); !errors.Is(err, store.ErrDemand) || d.Allowed {
 		t.Errorf("decided %+v, error %v; want ErrDemand", answerOf(&d), err)
 	}
 }

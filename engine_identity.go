@@ -8,6 +8,7 @@ import (
 
 	"github.com/fluxgate/fluxgate/internal/keyfield"
 	"github.com/fluxgate/fluxgate/internal/secret"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // WriteIdentity writes in plain words whose bucket an evaluated rule counts in, such as
@@ -31,7 +32,7 @@ func (e *Engine) WriteIdentity(to []byte, r *EvaluatedRule) int {
 	}
 	switch {
 	case !missing:
-	case r.Rule.OnMissingIdentity == MissingAnonymous:
+	case r.Rule.OnMissingIdentity == rules.MissingAnonymous:
 		w.part("", "anonymous")
 	case withoutIP:
 		w.ip(&e.keyer, r.req.IP)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // One caller has one bucket, however its identity is spelled.
@@ -14,14 +15,14 @@ func TestKey_SpellingsOfOneCaller(t *testing.T) {
 	header := func(values ...string) fluxgate.Request {
 		return fluxgate.Request{Headers: map[string][]string{"X-Tenant": values}}
 	}
-	byIP := fluxgate.Rule{Scope: fluxgate.ScopeIP}
-	byPath := fluxgate.Rule{Scope: fluxgate.ScopeComposite, KeyFields: []string{"ip", "path"}}
-	byTenant := fluxgate.Rule{Scope: fluxgate.ScopeComposite, KeyFields: []string{"header:x-tenant"}}
-	byUser := fluxgate.Rule{Scope: fluxgate.ScopeUser}
-	pair := fluxgate.Rule{Scope: fluxgate.ScopeComposite, KeyFields: []string{"userId", "attr:region"}}
+	byIP := rules.Rule{Scope: rules.ScopeIP}
+	byPath := rules.Rule{Scope: rules.ScopeComposite, KeyFields: []string{"ip", "path"}}
+	byTenant := rules.Rule{Scope: rules.ScopeComposite, KeyFields: []string{"header:x-tenant"}}
+	byUser := rules.Rule{Scope: rules.ScopeUser}
+	pair := rules.Rule{Scope: rules.ScopeComposite, KeyFields: []string{"userId", "attr:region"}}
 	for _, c := range []struct {
 		name        string
-		rule        fluxgate.Rule
+		rule        rules.Rule
 		one, second fluxgate.Request
 		same        bool
 	}{
@@ -45,8 +46,8 @@ func TestKey_SpellingsOfOneCaller(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			c.rule.ID, c.rule.Bands = "r", []fluxgate.Band{perHour("", 1)}
-			g := newGate(t, []fluxgate.Rule{c.rule})
+			c.rule.ID, c.rule.Bands = "r", []rules.Band{perHour("", 1)}
+			g := newGate(t, []rules.Rule{c.rule})
 			if !g.check(c.one).Allowed {
 				t.Fatal("the first request is rejected")
 			}
@@ -58,9 +59,9 @@ func TestKey_SpellingsOfOneCaller(t *testing.T) {
 }
 
 func TestKey_RulesDoNotShareBuckets(t *testing.T) {
-	onlyGET := func(r *fluxgate.Rule) { r.Methods = []string{"GET"} }
-	onlyPUT := func(r *fluxgate.Rule) { r.Methods = []string{"PUT"} }
-	g := newGate(t, []fluxgate.Rule{with(rule("reads", 0, 1), onlyGET), with(rule("writes", 0, 1), onlyPUT)})
+	onlyGET := func(r *rules.Rule) { r.Methods = []string{"GET"} }
+	onlyPUT := func(r *rules.Rule) { r.Methods = []string{"PUT"} }
+	g := newGate(t, []rules.Rule{with(rule("reads", 0, 1), onlyGET), with(rule("writes", 0, 1), onlyPUT)})
 	for _, method := range []string{"GET", "PUT"} {
 		if !g.check(fluxgate.Request{Method: method}).Allowed {
 			t.Errorf("%s is rejected by another rule's bucket", method)
@@ -81,7 +82,7 @@ func TestWithIPv6Prefix_Bits(t *testing.T) {
 		{"a larger network where that is said", []fluxgate.Option{fluxgate.WithIPv6Prefix(48)}, "2001:db8:0:ffff::1", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			g := newGate(t, []fluxgate.Rule{with(rule("r", 0, 1), func(r *fluxgate.Rule) { r.Scope = fluxgate.ScopeIP })}, c.options...)
+			g := newGate(t, []rules.Rule{with(rule("r", 0, 1), func(r *rules.Rule) { r.Scope = rules.ScopeIP })}, c.options...)
 			g.check(fluxgate.Request{IP: netip.MustParseAddr("2001:db8::1")})
 			if shared := !g.check(fluxgate.Request{IP: netip.MustParseAddr(c.neighbour)}).Allowed; shared != c.same {
 				t.Errorf("neighbours share a bucket: %t, want %t", shared, c.same)
@@ -94,13 +95,13 @@ func TestWithIPv6Prefix_Bits(t *testing.T) {
 func TestMissingIdentity_Modes(t *testing.T) {
 	nobodyHere, nobodyThere := fluxgate.Request{IP: here}, fluxgate.Request{IP: there}
 	ann := fluxgate.Request{IP: here, APIKey: "ann's key"}
-	newOne := func(t *testing.T, missing fluxgate.OnMissingIdentity) *gate {
+	newOne := func(t *testing.T, missing rules.OnMissingIdentity) *gate {
 		t.Helper()
-		return newGate(t, []fluxgate.Rule{with(rule("r", 0, 1), func(r *fluxgate.Rule) {
-			r.Scope, r.OnMissingIdentity = fluxgate.ScopeAPIKey, missing
+		return newGate(t, []rules.Rule{with(rule("r", 0, 1), func(r *rules.Rule) {
+			r.Scope, r.OnMissingIdentity = rules.ScopeAPIKey, missing
 		}), rule("other", 9, 100)})
 	}
-	for _, missing := range []fluxgate.OnMissingIdentity{"", fluxgate.MissingIP} {
+	for _, missing := range []rules.OnMissingIdentity{"", rules.MissingIP} {
 		t.Run("is counted by its address where onMissingIdentity is "+string(missing), func(t *testing.T) {
 			g := newOne(t, missing)
 			if !g.check(nobodyHere).Allowed || g.check(nobodyHere).Allowed {
@@ -112,7 +113,7 @@ func TestMissingIdentity_Modes(t *testing.T) {
 		})
 	}
 	t.Run("is counted with all others like it where they are anonymous", func(t *testing.T) {
-		g := newOne(t, fluxgate.MissingAnonymous)
+		g := newOne(t, rules.MissingAnonymous)
 		if !g.check(nobodyHere).Allowed || g.check(nobodyThere).Allowed {
 			t.Error("two addresses have not one bucket")
 		}
@@ -121,7 +122,7 @@ func TestMissingIdentity_Modes(t *testing.T) {
 		}
 	})
 	t.Run("is refused, and takes nothing, where that is said", func(t *testing.T) {
-		g := newOne(t, fluxgate.MissingRefuse)
+		g := newOne(t, rules.MissingRefuse)
 		d := g.check(nobodyHere)
 		if answerOf(&d) != (answer{false, fluxgate.ReasonMissingIdentity, "r"}) || d.RetryAfter != 0 {
 			t.Errorf("decided %+v, retry after %v", answerOf(&d), d.RetryAfter)

@@ -9,6 +9,8 @@ import (
 
 	"github.com/fluxgate/fluxgate/internal/keyfield"
 	"github.com/fluxgate/fluxgate/internal/match"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // keyPrefix is the rule's part of a key's encoding: a hash of the salt, the
@@ -29,7 +31,7 @@ type keyer struct {
 	// whole network.
 	ipv6Bits int
 	// identity is the user's function that names the caller, or nil.
-	identity func(*Rule, *Request) string
+	identity func(*rules.Rule, *Request) string
 }
 
 // key encodes the request's identity under a rule and hashes it. ok is false
@@ -38,7 +40,7 @@ type keyer struct {
 // The encoding is injective: the prefix has a fixed length, and every part
 // after it begins with its kind and length. So two callers share a bucket only
 // if their identities are equal.
-func (k *keyer) key(r *compiledRule, prefix *keyPrefix, req *Request) (id KeyID, ok bool, err error) {
+func (k *keyer) key(r *compiledRule, prefix *keyPrefix, req *Request) (id store.KeyID, ok bool, err error) {
 	var space [256]byte
 	b := append(space[:0], prefix[:]...)
 	var resolved string
@@ -53,11 +55,11 @@ func (k *keyer) key(r *compiledRule, prefix *keyPrefix, req *Request) (id KeyID,
 		b, ok = k.encode(b, r, req)
 	}
 	sum := sha256.Sum256(b)
-	return KeyID(sum[:len(id)]), ok, nil
+	return store.KeyID(sum[:len(id)]), ok, nil
 }
 
 // resolve turns a panic of the user's function into that request's error.
-func (k *keyer) resolve(r *Rule, req *Request) (identity string, err error) {
+func (k *keyer) resolve(r *rules.Rule, req *Request) (identity string, err error) {
 	defer recoverHook(&err)
 	return k.identity(r, req), nil
 }
@@ -77,9 +79,9 @@ func (k *keyer) encode(b []byte, r *compiledRule, req *Request) (encoded []byte,
 		return b, true
 	}
 	switch r.OnMissingIdentity {
-	case MissingRefuse:
+	case rules.MissingRefuse:
 		return b, false
-	case MissingAnonymous:
+	case rules.MissingAnonymous:
 		return b, true
 	}
 	// By address instead; without an address all share one bucket.
@@ -208,7 +210,7 @@ func methodClass(method string) string {
 	return "other"
 }
 
-func newHolder() (id HolderID) {
+func newHolder() (id store.HolderID) {
 	_, _ = rand.Read(id[:]) // never fails
 	return id
 }

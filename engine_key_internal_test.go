@@ -9,22 +9,24 @@ import (
 	"testing"
 
 	"github.com/fluxgate/fluxgate/internal/match"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
-func compiled(t testing.TB, r Rule) *compiledRule {
+func compiled(t testing.TB, r rules.Rule) *compiledRule {
 	t.Helper()
 	if len(r.Bands) == 0 {
-		r.Bands = []Band{PerSecond(1)}
+		r.Bands = []rules.Band{rules.PerSecond(1)}
 	}
 	r.ID = "r"
-	set, err := NewRuleSet("s", r)
+	set, err := rules.NewSet("s", r)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return &Must(Compile(set)).active[0]
 }
 
-func keyOf(t testing.TB, r *compiledRule, req *Request) KeyID {
+func keyOf(t testing.TB, r *compiledRule, req *Request) store.KeyID {
 	t.Helper()
 	k := keyer{ipv6Bits: 64}
 	prefix := newKeyPrefix([]byte("salt"), "s", r.ID)
@@ -39,14 +41,14 @@ func keyOf(t testing.TB, r *compiledRule, req *Request) KeyID {
 func TestKey_SharedBuckets(t *testing.T) {
 	ip := func(s string) Request { return Request{IP: netip.MustParseAddr(s)} }
 	user := func(s string) Request { return Request{UserID: s, IP: netip.MustParseAddr("192.0.2.1")} }
-	byIP, byUser := Rule{Scope: ScopeIP}, Rule{Scope: ScopeUser}
-	anonymous := Rule{Scope: ScopeUser, OnMissingIdentity: MissingAnonymous}
-	byPath := Rule{Scope: ScopeComposite, KeyFields: []string{"ip", "path"}}
-	byMethod := Rule{Scope: ScopeComposite, KeyFields: []string{"method"}}
-	pair := Rule{Scope: ScopeComposite, KeyFields: []string{"userId", "apiKey"}}
-	header := Rule{Scope: ScopeComposite, KeyFields: []string{"header:X-Tenant"}}
-	whole := Rule{Scope: ScopeComposite, KeyFields: []string{"descriptor"}}
-	entry := Rule{Scope: ScopeComposite, KeyFields: []string{"descriptor:b"}}
+	byIP, byUser := rules.Rule{Scope: rules.ScopeIP}, rules.Rule{Scope: rules.ScopeUser}
+	anonymous := rules.Rule{Scope: rules.ScopeUser, OnMissingIdentity: rules.MissingAnonymous}
+	byPath := rules.Rule{Scope: rules.ScopeComposite, KeyFields: []string{"ip", "path"}}
+	byMethod := rules.Rule{Scope: rules.ScopeComposite, KeyFields: []string{"method"}}
+	pair := rules.Rule{Scope: rules.ScopeComposite, KeyFields: []string{"userId", "apiKey"}}
+	header := rules.Rule{Scope: rules.ScopeComposite, KeyFields: []string{"header:X-Tenant"}}
+	whole := rules.Rule{Scope: rules.ScopeComposite, KeyFields: []string{"descriptor"}}
+	entry := rules.Rule{Scope: rules.ScopeComposite, KeyFields: []string{"descriptor:b"}}
 	descriptor := func(keysAndValues ...string) Request {
 		var r Request
 		for pair := range slices.Chunk(keysAndValues, 2) {
@@ -54,10 +56,10 @@ func TestKey_SharedBuckets(t *testing.T) {
 		}
 		return r
 	}
-	custom := Rule{Scope: ScopeCustom, KeyFields: []string{"attr:tenant"}}
+	custom := rules.Rule{Scope: rules.ScopeCustom, KeyFields: []string{"attr:tenant"}}
 	for _, c := range []struct {
 		name string
-		rule Rule
+		rule rules.Rule
 		a, b Request
 		same bool
 	}{
@@ -66,7 +68,7 @@ func TestKey_SharedBuckets(t *testing.T) {
 		{"two addresses of one IPv6 network do", byIP, ip("2001:db8::1"), ip("2001:db8::ffff:1"), true},
 		{"two IPv6 networks do not", byIP, ip("2001:db8::1"), ip("2001:db8:0:1::1"), false},
 		{"an address with and without zone do", byIP, ip("fe80::1%eth0"), ip("fe80::1"), true},
-		{"everyone does in GLOBAL", Rule{}, ip("192.0.2.1"), user("u"), true},
+		{"everyone does in GLOBAL", rules.Rule{}, ip("192.0.2.1"), user("u"), true},
 		{"two users do not", byUser, user("a"), user("b"), false},
 		{"users differ by letter case", byUser, user("a"), user("A"), false},
 		{"one user from two addresses does", byUser, Request{UserID: "u", IP: netip.MustParseAddr("192.0.2.1")}, Request{UserID: "u", IP: netip.MustParseAddr("192.0.2.9")}, true},
@@ -126,34 +128,34 @@ func TestKey_Golden(t *testing.T) {
 	}
 	all := []string{"ip", "userId", "apiKey", "method", "path", "header:x-plan", "attr:tenant", "descriptor", "descriptor:b"}
 	for name, c := range map[string]struct {
-		rule Rule
+		rule rules.Rule
 		req  Request
 		want string
 	}{
-		"global":        {Rule{}, full, "884e327897c076f4605a8dc5e50d2d18"},
-		"ip":            {Rule{Scope: ScopeIP}, full, "bf4c5afd282ae7b760087015a1c70524"},
-		"ipv4":          {Rule{Scope: ScopeIP}, Request{IP: netip.MustParseAddr("192.0.2.1")}, "c0a36adf7688088e4b3efa531c3b1308"},
-		"user":          {Rule{Scope: ScopeUser}, full, "30eacf281ac8ef3ff73957f4874c04ed"},
-		"api key":       {Rule{Scope: ScopeAPIKey}, full, "3a8b9145da7fffb9161318f39f38608f"},
-		"composite":     {Rule{Scope: ScopeComposite, KeyFields: all}, full, "787463698275c225699e4496bbca295c"},
-		"ignore case":   {Rule{Scope: ScopeComposite, KeyFields: []string{"path"}, IgnoreCase: true}, Request{Path: "/A"}, "47335ef28baa69efa302932c69439db3"},
-		"missing":       {Rule{Scope: ScopeComposite, KeyFields: all}, Request{}, "e8d5249705b8332c9160001d8a0c5a86"},
-		"by address":    {Rule{Scope: ScopeUser}, Request{IP: full.IP}, "5ca6d4f9c2a2174012468c4099d9365c"},
-		"anonymous":     {Rule{Scope: ScopeUser, OnMissingIdentity: MissingAnonymous}, Request{IP: full.IP}, "fbced1b2bdfb756320b04be305a6b70f"},
-		"other methods": {Rule{Scope: ScopeComposite, KeyFields: []string{"method"}}, Request{Method: "PROPFIND"}, "a8ee6d3708401dca765712621e70d3ed"},
+		"global":        {rules.Rule{}, full, "884e327897c076f4605a8dc5e50d2d18"},
+		"ip":            {rules.Rule{Scope: rules.ScopeIP}, full, "bf4c5afd282ae7b760087015a1c70524"},
+		"ipv4":          {rules.Rule{Scope: rules.ScopeIP}, Request{IP: netip.MustParseAddr("192.0.2.1")}, "c0a36adf7688088e4b3efa531c3b1308"},
+		"user":          {rules.Rule{Scope: rules.ScopeUser}, full, "30eacf281ac8ef3ff73957f4874c04ed"},
+		"api key":       {rules.Rule{Scope: rules.ScopeAPIKey}, full, "3a8b9145da7fffb9161318f39f38608f"},
+		"composite":     {rules.Rule{Scope: rules.ScopeComposite, KeyFields: all}, full, "787463698275c225699e4496bbca295c"},
+		"ignore case":   {rules.Rule{Scope: rules.ScopeComposite, KeyFields: []string{"path"}, IgnoreCase: true}, Request{Path: "/A"}, "47335ef28baa69efa302932c69439db3"},
+		"missing":       {rules.Rule{Scope: rules.ScopeComposite, KeyFields: all}, Request{}, "e8d5249705b8332c9160001d8a0c5a86"},
+		"by address":    {rules.Rule{Scope: rules.ScopeUser}, Request{IP: full.IP}, "5ca6d4f9c2a2174012468c4099d9365c"},
+		"anonymous":     {rules.Rule{Scope: rules.ScopeUser, OnMissingIdentity: rules.MissingAnonymous}, Request{IP: full.IP}, "fbced1b2bdfb756320b04be305a6b70f"},
+		"other methods": {rules.Rule{Scope: rules.ScopeComposite, KeyFields: []string{"method"}}, Request{Method: "PROPFIND"}, "a8ee6d3708401dca765712621e70d3ed"},
 	} {
 		if got := keyOf(t, compiled(t, c.rule), &c.req).String(); got != c.want {
 			t.Errorf("%s: the key is %s, want %s", name, got, c.want)
 		}
 	}
-	if e := (&Engine{salt: []byte("salt")}); e.ShowKey(Key{RuleSet: "s", Rule: "r", ID: KeyID{1}}) != "01000000000000000000000000000000e540ee9b715fbf28" {
-		t.Errorf("shown as %s", e.ShowKey(Key{RuleSet: "s", Rule: "r", ID: KeyID{1}}))
+	if e := (&Engine{salt: []byte("salt")}); e.ShowKey(store.Key{RuleSet: "s", Rule: "r", ID: store.KeyID{1}}) != "01000000000000000000000000000000e540ee9b715fbf28" {
+		t.Errorf("shown as %s", e.ShowKey(store.Key{RuleSet: "s", Rule: "r", ID: store.KeyID{1}}))
 	}
 }
 
 // Different descriptors have different keys, also with another part behind them.
 func TestKey_Descriptors(t *testing.T) {
-	r := compiled(t, Rule{Scope: ScopeComposite, KeyFields: []string{"descriptor", "userId"}})
+	r := compiled(t, rules.Rule{Scope: rules.ScopeComposite, KeyFields: []string{"descriptor", "userId"}})
 	// The last user is encoded as an entry of the two before it and a missing user.
 	texts := []string{"", "a", "ab", "\x01a", "b", "\x05a", "a\x01b\x09\x02"}
 	descriptors := [][]DescriptorEntry{nil}
@@ -185,7 +187,7 @@ func TestKey_Descriptors(t *testing.T) {
 }
 
 func TestKey_MissingRefuse(t *testing.T) {
-	r := compiled(t, Rule{Scope: ScopeAPIKey, OnMissingIdentity: MissingRefuse})
+	r := compiled(t, rules.Rule{Scope: rules.ScopeAPIKey, OnMissingIdentity: rules.MissingRefuse})
 	k := keyer{ipv6Bits: 64}
 	if _, ok, _ := k.key(r, &keyPrefix{}, &Request{}); ok {
 		t.Error("a request without API key has a key")
@@ -219,7 +221,7 @@ func identityOf(req *Request) identity {
 }
 
 func FuzzKeyEncoding(f *testing.F) {
-	r := compiled(f, Rule{Scope: ScopeComposite, KeyFields: []string{"userId", "apiKey", "method", "path", "header:X-H", "attr:tag", "ip"}})
+	r := compiled(f, rules.Rule{Scope: rules.ScopeComposite, KeyFields: []string{"userId", "apiKey", "method", "path", "header:X-H", "attr:tag", "ip"}})
 	f.Add("u", "k", "GET", "/p", "h", "t", []byte{10, 0, 0, 1}, "u", "k", "get", "//p", "h", "t", []byte{10, 0, 0, 1})
 	f.Add("ab", "c", "GET", "/p", "h\x00h", "", []byte{}, "a", "bc", "GET", "/p", "h", "h", []byte{})
 	f.Add("", "u", "", "", "", "\x09\x02", []byte{}, "u", "", "", "", "", "", []byte{1})

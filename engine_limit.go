@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // RequestLimit is the id of the rule that is made of a [Request.Limit]. No rule of a rule
@@ -21,7 +24,7 @@ func (e *Engine) demandLimit(ctx context.Context, req *Request, set *Compiled, v
 	}
 	r, err := e.ownRule(set, *req.Limit)
 	if err != nil {
-		return fmt.Errorf("%w: the limit of the request: %w", ErrDemand, err)
+		return fmt.Errorf("%w: the limit of the request: %w", store.ErrDemand, err)
 	}
 	p.from = len(v.demands)
 	if err := e.demandOf(ctx, r, req, v, p); err != nil {
@@ -33,15 +36,15 @@ func (e *Engine) demandLimit(ctx context.Context, req *Request, set *Compiled, v
 
 // ownRule is a rule of one band that is in no rule set. Its buckets are those of the rule
 // set.
-func (e *Engine) ownRule(set *Compiled, band Band) (*keyedRule, error) {
-	rule := &Rule{
-		ID: RequestLimit, RuleSetID: set.ID(), Scope: ScopeComposite, KeyFields: []string{"descriptor"},
-		Bands: []Band{band}, CountRefused: band.Kind == Quota,
+func (e *Engine) ownRule(set *Compiled, band rules.Band) (*keyedRule, error) {
+	rule := &rules.Rule{
+		ID: RequestLimit, RuleSetID: set.ID(), Scope: rules.ScopeComposite, KeyFields: []string{"descriptor"},
+		Bands: []rules.Band{band}, CountRefused: band.Kind == rules.Quota,
 	}
 	compiled, err := compileRule(rule)
 	if err != nil {
 		return nil, err
 	}
-	unit := fmt.Sprintf("%s %s %s %d", RequestLimit, cmp.Or(band.Kind, TokenBucket), band.Period, band.Refill)
+	unit := fmt.Sprintf("%s %s %s %d", RequestLimit, cmp.Or(band.Kind, rules.TokenBucket), band.Period, band.Refill)
 	return &keyedRule{compiledRule: &compiled, prefix: newKeyPrefix(e.salt, set.ID(), unit)}, nil
 }

@@ -1,6 +1,10 @@
 package fluxgate
 
-import "context"
+import (
+	"context"
+
+	"github.com/fluxgate/fluxgate/store"
+)
 
 // Observer receives the engine's events, for metrics, traces and logs. Its
 // methods are called while a request is decided and must be fast. They must not
@@ -14,7 +18,7 @@ type Observer interface {
 	Waiting(ctx context.Context, change int)
 	// Settled is called for every receipt that was settled, or could not be, with
 	// what was settled under rules that count requests.
-	Settled(ctx context.Context, s Settlement, err error)
+	Settled(ctx context.Context, s store.Settlement, err error)
 	// StoreFailed is called when a call to the store or the fallback failed.
 	StoreFailed(ctx context.Context, err error)
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // recorder is an observer that records events as text.
@@ -44,7 +46,7 @@ func (r *recorder) Decided(_ context.Context, req *fluxgate.Request, d *fluxgate
 
 func (r *recorder) Waiting(_ context.Context, change int) { r.add("waiting: %+d", change) }
 
-func (r *recorder) Settled(_ context.Context, s fluxgate.Settlement, err error) {
+func (r *recorder) Settled(_ context.Context, s store.Settlement, err error) {
 	if err != nil {
 		r.add("settled: %v", err)
 		return
@@ -57,7 +59,7 @@ func (r *recorder) StoreFailed(_ context.Context, err error) { r.add("store fail
 // An observer sees every decision once.
 func TestObserver_Decisions(t *testing.T) {
 	seen := new(recorder)
-	g := newGate(t, []fluxgate.Rule{with(rule("r", 0, 1), func(r *fluxgate.Rule) { r.Paths = []string{"/a"} })},
+	g := newGate(t, []rules.Rule{with(rule("r", 0, 1), func(r *rules.Rule) { r.Paths = []string{"/a"} })},
 		fluxgate.WithObserver(seen), fluxgate.WithAmend(func(_ context.Context, req *fluxgate.Request) error {
 			if req.Path == "/broken" {
 				return errors.New("no plan")
@@ -79,7 +81,7 @@ func TestObserver_Decisions(t *testing.T) {
 }
 
 func TestObserver_CannotChangeDecision(t *testing.T) {
-	g := newGate(t, []fluxgate.Rule{rule("r", 0, 1)}, fluxgate.WithObserver(meddler{new(recorder)}))
+	g := newGate(t, []rules.Rule{rule("r", 0, 1)}, fluxgate.WithObserver(meddler{new(recorder)}))
 	if d := g.check(fluxgate.Request{}); !d.Allowed || d.RuleID != "r" {
 		t.Errorf("decided %+v", answerOf(&d))
 	}
@@ -96,7 +98,7 @@ func (meddler) Decided(_ context.Context, _ *fluxgate.Request, d *fluxgate.Decis
 func TestObserver_Waiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		seen := new(recorder)
-		engine := waiting(t, []fluxgate.Rule{queueing("q", time.Second)}, fluxgate.WithWaiting(time.Minute, 5), fluxgate.WithObserver(seen))
+		engine := waiting(t, []rules.Rule{queueing("q", time.Second)}, fluxgate.WithWaiting(time.Minute, 5), fluxgate.WithObserver(seen))
 		check(t, engine, fluxgate.Request{})
 		go engine.Check(t.Context(), &fluxgate.Request{})
 		synctest.Wait()
@@ -123,7 +125,7 @@ func TestObserver_Waiting(t *testing.T) {
 // An observer sees every settlement once.
 func TestObserver_Settlements(t *testing.T) {
 	seen := new(recorder)
-	f := newFailing(t, 0, []fluxgate.Rule{rule("r", 0, 100)}, fluxgate.WithObserver(seen))
+	f := newFailing(t, 0, []rules.Rule{rule("r", 0, 100)}, fluxgate.WithObserver(seen))
 	for _, actual := range []int64{3, 12} {
 		d := f.check(fluxgate.Request{Cost: 10})
 		f.settle(&d, actual)
@@ -146,7 +148,7 @@ func TestObserver_Settlements(t *testing.T) {
 // An observer sees failures of the store and of the fallback.
 func TestObserver_StoreFailures(t *testing.T) {
 	seen := new(recorder)
-	f := newFailing(t, 1, []fluxgate.Rule{rule("r", 9, 100), rule("s", 1, 1)}, fluxgate.WithObserver(seen))
+	f := newFailing(t, 1, []rules.Rule{rule("r", 9, 100), rule("s", 1, 1)}, fluxgate.WithObserver(seen))
 	f.store.setFails(errAway)
 	f.check(fluxgate.Request{})
 	f.check(fluxgate.Request{}) // the fallback rejects it and has taken nothing: nothing is settled
@@ -163,7 +165,7 @@ func TestObserver_StoreFailures(t *testing.T) {
 }
 
 func TestObserver_None(t *testing.T) {
-	f := newFailing(t, 1, []fluxgate.Rule{rule("r", 0, 5)}, fluxgate.WithObserver(nil))
+	f := newFailing(t, 1, []rules.Rule{rule("r", 0, 5)}, fluxgate.WithObserver(nil))
 	d := f.check(fluxgate.Request{})
 	f.settle(&d, 0)
 	f.store.setFails(errAway)

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // Option changes how an [Engine] decides.
@@ -73,9 +76,9 @@ func WithAmbiguousPaths(p AmbiguousPaths) Option {
 }
 
 // WithPolicy sets the policy of rules without one. The default is Reject.
-func WithPolicy(p Policy) Option {
+func WithPolicy(p rules.Policy) Option {
 	return func(e *Engine) error {
-		if p != Reject && p != WaitForRefill {
+		if p != rules.Reject && p != rules.WaitForRefill {
 			return fmt.Errorf("unknown policy %q", p)
 		}
 		e.policy = p
@@ -91,8 +94,8 @@ func WithPolicy(p Policy) Option {
 // request waits.
 func WithWaiting(longest time.Duration, atOnce int) Option {
 	return func(e *Engine) error {
-		if longest <= 0 || longest > MaxWait {
-			return fmt.Errorf("the longest wait must be above 0 and at most %v, not %v", MaxWait, longest)
+		if longest <= 0 || longest > store.MaxWait {
+			return fmt.Errorf("the longest wait must be above 0 and at most %v, not %v", store.MaxWait, longest)
 		}
 		if atOnce < 1 {
 			return errors.New("at least one request must be able to wait at once")
@@ -104,9 +107,9 @@ func WithWaiting(longest time.Duration, atOnce int) Option {
 
 // WithOnFailure sets the failure mode of rules without one, and without a fallback that of
 // all FailLocal rules. The default is FailLocal.
-func WithOnFailure(f OnFailure) Option {
+func WithOnFailure(f rules.OnFailure) Option {
 	return func(e *Engine) error {
-		if f != FailLocal && f != FailOpen && f != FailClosed {
+		if f != rules.FailLocal && f != rules.FailOpen && f != rules.FailClosed {
 			return fmt.Errorf("unknown failure mode %q", f)
 		}
 		e.onFailure = f
@@ -120,7 +123,7 @@ func WithOnFailure(f OnFailure) Option {
 //
 // The buckets of the fallback begin at the levels that the store last reported. When the store is available again, it is charged for what
 // the buckets of the fallback hold then: see [Engine.FallbackStats].
-func WithFallback(s Fallback, share float64) Option {
+func WithFallback(s store.Fallback, share float64) Option {
 	return func(e *Engine) error {
 		if s == nil || !(share > 0 && share <= 1) {
 			return errors.New("a fallback needs a store and a share above 0 and at most 1")
@@ -131,9 +134,9 @@ func WithFallback(s Fallback, share float64) Option {
 }
 
 // WithAutoFallback is [WithFallback] with a share of one divided by the number
-// of gateways that the store has counted: see [Store]. The share is 1 if
+// of gateways that the store has counted: see [store.Store]. The share is 1 if
 // the store does not count them.
-func WithAutoFallback(s Fallback) Option {
+func WithAutoFallback(s store.Fallback) Option {
 	return func(e *Engine) error {
 		if s == nil {
 			return errors.New("a fallback needs a store")
@@ -165,7 +168,7 @@ func WithIPv6Prefix(bits int) Option {
 
 // WithIdentity calls f for the caller's identity. If f returns an empty string,
 // the rule's scope is used. f must not change the rule.
-func WithIdentity(f func(rule *Rule, req *Request) string) Option {
+func WithIdentity(f func(rule *rules.Rule, req *Request) string) Option {
 	return func(e *Engine) error {
 		e.keyer.identity = f
 		return nil

@@ -9,10 +9,12 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 func TestNew_InvalidOptions(t *testing.T) {
-	store := newStore(t, nil)
+	buckets := newStore(t, nil)
 	for _, c := range []struct {
 		name   string
 		option fluxgate.Option
@@ -24,18 +26,18 @@ func TestNew_InvalidOptions(t *testing.T) {
 		{"no failure mode", fluxgate.WithOnFailure(""), `""`},
 		{"a longest wait of nothing", fluxgate.WithWaiting(0, 1), "0s"},
 		{"a longest wait below nothing", fluxgate.WithWaiting(-time.Second, 1), "-1s"},
-		{"a longest wait that no store can book", fluxgate.WithWaiting(fluxgate.MaxWait+1, 1), fluxgate.MaxWait.String()},
+		{"a longest wait that no store can book", fluxgate.WithWaiting(store.MaxWait+1, 1), store.MaxWait.String()},
 		{"waiting for nobody", fluxgate.WithWaiting(time.Second, 0), "at least one"},
 		{"a fallback without a store", fluxgate.WithFallback(nil, 1), "store"},
-		{"a fallback with no share", fluxgate.WithFallback(store, 0), "share"},
-		{"a fallback with a negative share", fluxgate.WithFallback(store, -0.5), "share"},
-		{"a fallback with more than all", fluxgate.WithFallback(store, 1.01), "share"},
-		{"a fallback with a share that is no number", fluxgate.WithFallback(store, math.NaN()), "share"},
+		{"a fallback with no share", fluxgate.WithFallback(buckets, 0), "share"},
+		{"a fallback with a negative share", fluxgate.WithFallback(buckets, -0.5), "share"},
+		{"a fallback with more than all", fluxgate.WithFallback(buckets, 1.01), "share"},
+		{"a fallback with a share that is no number", fluxgate.WithFallback(buckets, math.NaN()), "share"},
 		{"an IPv6 prefix of no bits", fluxgate.WithIPv6Prefix(0), "not 0"},
 		{"an IPv6 prefix of too many bits", fluxgate.WithIPv6Prefix(129), "not 129"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := fluxgate.New(store, fluxgate.Static(), c.option)
+			_, err := fluxgate.New(buckets, fluxgate.Static(), c.option)
 			if err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("error %v, want one that says %s", err, c.says)
 			}
@@ -45,9 +47,9 @@ func TestNew_InvalidOptions(t *testing.T) {
 
 // The smallest and largest valid values are accepted.
 func TestNew_ExtremeOptions(t *testing.T) {
-	store := newStore(t, nil)
-	if _, err := fluxgate.New(store, fluxgate.Static(),
-		fluxgate.WithWaiting(fluxgate.MaxWait, 1), fluxgate.WithFallback(store, 1),
+	buckets := newStore(t, nil)
+	if _, err := fluxgate.New(buckets, fluxgate.Static(),
+		fluxgate.WithWaiting(store.MaxWait, 1), fluxgate.WithFallback(buckets, 1),
 		fluxgate.WithIPv6Prefix(1), fluxgate.WithIPv6Prefix(128),
 		fluxgate.WithObserver(nil), fluxgate.WithAmend(nil), fluxgate.WithIdentity(nil),
 	); err != nil {
@@ -66,12 +68,12 @@ func TestNew_RequiresStoreAndRuleSets(t *testing.T) {
 
 // The function of WithAmend adds to a request before it is decided.
 func TestWithAmend_BeforeDecision(t *testing.T) {
-	premium := fluxgate.Rule{
-		ID: "premium", When: fluxgate.When{Attributes: map[string][]string{"tier": {"premium"}}},
-		Bands: []fluxgate.Band{perHour("", 5)},
+	premium := rules.Rule{
+		ID: "premium", When: rules.When{Attributes: map[string][]string{"tier": {"premium"}}},
+		Bands: []rules.Band{perHour("", 5)},
 	}
 	type contextKey struct{}
-	g := newGate(t, []fluxgate.Rule{premium}, fluxgate.WithAmend(func(ctx context.Context, req *fluxgate.Request) error {
+	g := newGate(t, []rules.Rule{premium}, fluxgate.WithAmend(func(ctx context.Context, req *fluxgate.Request) error {
 		req.Attributes = map[string]string{"tier": ctx.Value(contextKey{}).(string)}
 		req.Cost = 2
 		return nil
@@ -94,7 +96,7 @@ func TestHooks_Failure(t *testing.T) {
 	}{
 		{"Amend with an error", fluxgate.WithAmend(func(context.Context, *fluxgate.Request) error { return broken }), broken, "plans"},
 		{"Amend with a panic", fluxgate.WithAmend(func(context.Context, *fluxgate.Request) error { panic("a nil map") }), nil, "a nil map"},
-		{"Identity with a panic", fluxgate.WithIdentity(func(r *fluxgate.Rule, _ *fluxgate.Request) string {
+		{"Identity with a panic", fluxgate.WithIdentity(func(r *rules.Rule, _ *fluxgate.Request) string {
 			if r.ID == "second" {
 				panic("a nil map")
 			}
@@ -119,7 +121,7 @@ func TestHooks_Failure(t *testing.T) {
 }
 
 func TestWithIdentity_NamesCaller(t *testing.T) {
-	tenant := func(r *fluxgate.Rule, req *fluxgate.Request) string {
+	tenant := func(r *rules.Rule, req *fluxgate.Request) string {
 		if r.ID == "by-user" {
 			return ""
 		}
@@ -128,9 +130,9 @@ func TestWithIdentity_NamesCaller(t *testing.T) {
 	acme := func(user string) fluxgate.Request {
 		return fluxgate.Request{UserID: user, Attributes: map[string]string{"tenant": "acme"}}
 	}
-	byUser := func(r *fluxgate.Rule) { r.Scope = fluxgate.ScopeUser }
+	byUser := func(r *rules.Rule) { r.Scope = rules.ScopeUser }
 	t.Run("before the scope does", func(t *testing.T) {
-		g := newGate(t, []fluxgate.Rule{with(rule("r", 0, 1), byUser)}, fluxgate.WithIdentity(tenant))
+		g := newGate(t, []rules.Rule{with(rule("r", 0, 1), byUser)}, fluxgate.WithIdentity(tenant))
 		if !g.check(acme("ann")).Allowed || g.check(acme("bob")).Allowed {
 			t.Error("two users of one tenant have not one bucket")
 		}
@@ -139,15 +141,15 @@ func TestWithIdentity_NamesCaller(t *testing.T) {
 		}
 	})
 	t.Run("and leaves it to the scope with an empty answer", func(t *testing.T) {
-		g := newGate(t, []fluxgate.Rule{with(rule("by-user", 0, 1), byUser)}, fluxgate.WithIdentity(tenant))
+		g := newGate(t, []rules.Rule{with(rule("by-user", 0, 1), byUser)}, fluxgate.WithIdentity(tenant))
 		if !g.check(acme("ann")).Allowed || !g.check(acme("bob")).Allowed || g.check(acme("bob")).Allowed {
 			t.Error("two users have not a bucket each")
 		}
 	})
 	t.Run("for a rule that would refuse the nameless", func(t *testing.T) {
-		g := newGate(t, []fluxgate.Rule{with(rule("r", 0, 1), func(r *fluxgate.Rule) {
+		g := newGate(t, []rules.Rule{with(rule("r", 0, 1), func(r *rules.Rule) {
 			byUser(r)
-			r.OnMissingIdentity = fluxgate.MissingRefuse
+			r.OnMissingIdentity = rules.MissingRefuse
 		})}, fluxgate.WithIdentity(tenant))
 		if d := g.check(acme("")); !d.Allowed {
 			t.Errorf("decided %+v", answerOf(&d))

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/fluxgate/fluxgate/internal/bucket"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // Refund gives back the cost of a request under all rules that apply to it, without a
@@ -42,7 +43,7 @@ func (e *Engine) Refund(ctx context.Context, req *Request) (Decision, error) {
 		if err := e.store.Peek(ctx, v.demands, &v.outcome); err != nil {
 			return err
 		}
-		if slices.ContainsFunc(v.outcome.Results, func(r Result) bool { return r.Status == Unavailable }) {
+		if slices.ContainsFunc(v.outcome.Results, func(r store.Result) bool { return r.Status == store.Unavailable }) {
 			return errors.New("a part of the store is unavailable")
 		}
 		return nil
@@ -53,7 +54,7 @@ func (e *Engine) Refund(ctx context.Context, req *Request) (Decision, error) {
 	takes, actual := v.refund(costs)
 	settled, err := e.store.Settle(ctx, takes, actual)
 	if e.observer != nil {
-		e.observer.Settled(ctx, MergeSettlements(settled), err)
+		e.observer.Settled(ctx, store.MergeSettlements(settled), err)
 	}
 	if err == nil {
 		err = look()
@@ -66,12 +67,12 @@ func (e *Engine) Refund(ctx context.Context, req *Request) (Decision, error) {
 
 // refund is takes of more than these costs, which were taken now, and the costs to settle
 // them at. What a bucket regains until then is taken from the rest.
-func (v *evaluation) refund(costs []int64) (Takes, []int64) {
-	takes, actual := make(Takes, len(costs)), make([]int64, len(costs))
+func (v *evaluation) refund(costs []int64) (store.Takes, []int64) {
+	takes, actual := make(store.Takes, len(costs)), make([]int64, len(costs))
 	for i := range v.demands {
 		d, result := &v.demands[i], &v.outcome.Results[i]
 		rest := capacityOf(d.Bands)
-		taken := Taken{Key: d.Key, Bands: d.Bands, Cost: costs[i] + rest, Asked: costs[i] + rest, Source: FromStore, At: result.Now, Due: make([]int64, len(d.Bands))}
+		taken := store.Taken{Key: d.Key, Bands: d.Bands, Cost: costs[i] + rest, Asked: costs[i] + rest, Source: store.FromStore, At: result.Now, Due: make([]int64, len(d.Bands))}
 		for j := range d.Bands {
 			taken.Due[j] = d.Due(j, result)
 		}
@@ -81,7 +82,7 @@ func (v *evaluation) refund(costs []int64) (Takes, []int64) {
 }
 
 // capacityOf is the most that any of the bands holds, except slots.
-func capacityOf(bands []ExactBand) (most int64) {
+func capacityOf(bands []store.ExactBand) (most int64) {
 	for i := range bands {
 		if !bucket.IsConcurrency(bands[i]) {
 			most = max(most, bands[i].Capacity)

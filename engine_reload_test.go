@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/store/storetest"
 )
 
@@ -15,12 +16,12 @@ import (
 // more than one bucket is handed out.
 func TestReload_RuleChangeIsNotARefill(t *testing.T) {
 	const large, small = 1_000, 400
-	versions := []*fluxgate.RuleSet{
+	versions := []*rules.Set{
 		ruleSet(t, rule("r", 0, large), rule("other", 1, 1_000_000)), ruleSet(t, rule("r", 0, small)),
 	}
-	var rules replaceable
-	rules.use(versions[0])
-	engine, err := fluxgate.New(newStore(t, storetest.NewClock().Now), &rules)
+	var sets replaceable
+	sets.use(versions[0])
+	engine, err := fluxgate.New(newStore(t, storetest.NewClock().Now), &sets)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +31,7 @@ func TestReload_RuleChangeIsNotARefill(t *testing.T) {
 		callers.Go(func() {
 			for i := range 1_000 {
 				if i%5 == caller {
-					rules.use(versions[i/5%2])
+					sets.use(versions[i/5%2])
 				}
 				d, err := engine.Check(t.Context(), &fluxgate.Request{})
 				switch {
@@ -58,15 +59,15 @@ func TestReload_RuleChangeIsNotARefill(t *testing.T) {
 
 // The next request after a reload uses the new rule set.
 func TestReload_Immediate(t *testing.T) {
-	var rules replaceable
-	engine, err := fluxgate.New(newStore(t, nil), &rules)
+	var sets replaceable
+	engine, err := fluxgate.New(newStore(t, nil), &sets)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, set := range []*fluxgate.RuleSet{
+	for i, set := range []*rules.Set{
 		nil, ruleSet(t, rule("first", 0, 5)), ruleSet(t, rule("second", 0, 5)), ruleSet(t), nil,
 	} {
-		rules.use(set)
+		sets.use(set)
 		d := check(t, engine, fluxgate.Request{})
 		if want := []string{"", "first", "second", "", ""}[i]; d.RuleID != want {
 			t.Errorf("version %d: rule %q binds, want %q", i, d.RuleID, want)
@@ -77,9 +78,9 @@ func TestReload_Immediate(t *testing.T) {
 // Buckets are kept with more rule sets than the engine caches plans for.
 func TestReload_ManyRuleSets(t *testing.T) {
 	const count = 1_100
-	sets := make([]*fluxgate.RuleSet, count)
+	sets := make([]*rules.Set, count)
 	for i := range sets {
-		set, err := fluxgate.NewRuleSet(fmt.Sprint("set-", i), rule("r", 0, 2))
+		set, err := rules.NewSet(fmt.Sprint("set-", i), rule("r", 0, 2))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // ErrSettled is returned for a receipt that was settled before: settling it
@@ -22,29 +25,29 @@ const giveBackTimeout = time.Second
 // settles nothing. A receipt that this engine cannot settle is an error that
 // wraps ErrReceipt. A receipt can be settled once, even if that failed: the
 // store may have settled it.
-func (e *Engine) Settle(ctx context.Context, receipt *Receipt, actual int64) (Settlement, error) {
+func (e *Engine) Settle(ctx context.Context, receipt *Receipt, actual int64) (store.Settlement, error) {
 	if actual < 0 && receipt != nil {
-		return Settlement{}, errNegative
+		return store.Settlement{}, errNegative
 	}
-	settled, err := e.settleEach(ctx, receipt, receipt.costs(func(t *Taken, price *Price) int64 {
+	settled, err := e.settleEach(ctx, receipt, receipt.costs(func(t *store.Taken, price *Price) int64 {
 		if price != nil && actual > 0 {
 			return t.Cost
 		}
 		return actual
 	}))
-	return mergeMeasure(receipt, settled, MeasureRequests), err
+	return mergeMeasure(receipt, settled, rules.MeasureRequests), err
 }
 
 // SettleUsage corrects what was taken for a request to what it has used: tokens of a
 // language model by the weights of its estimate, and other measures by their costs.
 // Measures of which the usage says nothing stay at their estimates. It returns the
 // settlements by measure. Otherwise it is [Engine.Settle].
-func (e *Engine) SettleUsage(ctx context.Context, receipt *Receipt, usage *Usage) (map[string]Settlement, error) {
+func (e *Engine) SettleUsage(ctx context.Context, receipt *Receipt, usage *Usage) (map[string]store.Settlement, error) {
 	if err := usage.Check(); err != nil {
 		return nil, err
 	}
 	each, err := e.settleEach(ctx, receipt, receipt.costs(usage.costOf))
-	settled := map[string]Settlement{}
+	settled := map[string]store.Settlement{}
 	for i := range each {
 		measure := receipt.Price(i).measure()
 		settled[measure] = mergeMeasure(receipt, each, measure)
@@ -53,7 +56,7 @@ func (e *Engine) SettleUsage(ctx context.Context, receipt *Receipt, usage *Usage
 }
 
 // settleEach settles each take at its own cost.
-func (e *Engine) settleEach(ctx context.Context, receipt *Receipt, actual []int64) ([]Settlement, error) {
+func (e *Engine) settleEach(ctx context.Context, receipt *Receipt, actual []int64) ([]store.Settlement, error) {
 	if receipt == nil {
 		return nil, nil
 	}
@@ -65,7 +68,7 @@ func (e *Engine) settleEach(ctx context.Context, receipt *Receipt, actual []int6
 	}
 	settled, err := e.settle(ctx, receipt.Takes, actual)
 	if e.observer != nil {
-		e.observer.Settled(ctx, mergeMeasure(receipt, settled, MeasureRequests), err)
+		e.observer.Settled(ctx, mergeMeasure(receipt, settled, rules.MeasureRequests), err)
 	}
 	return settled, err
 }
@@ -81,12 +84,12 @@ func (e *Engine) checkReceipt(receipt *Receipt, actual []int64) error {
 	return nil
 }
 
-func fromFallback(t Taken) bool { return t.Source == FromFallback }
+func fromFallback(t store.Taken) bool { return t.Source == store.FromFallback }
 
 // settle settles each take in the store that it was taken from, and those of the fallback in
 // the shared budget.
-func (e *Engine) settle(ctx context.Context, takes Takes, actual []int64) ([]Settlement, error) {
-	settled := make([]Settlement, len(takes))
+func (e *Engine) settle(ctx context.Context, takes store.Takes, actual []int64) ([]store.Settlement, error) {
+	settled := make([]store.Settlement, len(takes))
 	shared := make([]correction, 0, len(takes))
 	var failures []error
 	for i, t := range takes {
@@ -115,15 +118,15 @@ var ErrPartlyHeld = fmt.Errorf("%w of some rules; the others are renewed", ErrNo
 // requests there are at the same time, each for the hold of its band from now. Call
 // it in time while a request goes on for longer, also after ErrPartlyHeld.
 func (e *Engine) Extend(ctx context.Context, receipt *Receipt) error {
-	if err := e.checkReceipt(receipt, receipt.costs(func(*Taken, *Price) int64 { return 0 })); err != nil {
+	if err := e.checkReceipt(receipt, receipt.costs(func(*store.Taken, *Price) int64 { return 0 })); err != nil {
 		return err
 	}
 	held, lost := 0, 0
 	var failures []error
 	shared, local := receipt.slots()
 	for _, part := range []struct {
-		Store
-		Takes
+		store.Store
+		store.Takes
 	}{{e.store, shared}, {e.fallback, local}} {
 		if len(part.Takes) == 0 {
 			continue
@@ -150,7 +153,7 @@ func (e *Engine) Extend(ctx context.Context, receipt *Receipt) error {
 }
 
 // slots are the takes that hold slots, in the shared store and in the fallback.
-func (r *Receipt) slots() (shared, local Takes) {
+func (r *Receipt) slots() (shared, local store.Takes) {
 	for _, t := range r.Takes {
 		switch {
 		case !t.HoldsSlot():
@@ -164,14 +167,14 @@ func (r *Receipt) slots() (shared, local Takes) {
 }
 
 // mergeMeasure merges the settlements of the takes that were counted in a measure.
-func mergeMeasure(receipt *Receipt, each []Settlement, measure string) Settlement {
-	var of []Settlement
+func mergeMeasure(receipt *Receipt, each []store.Settlement, measure string) store.Settlement {
+	var of []store.Settlement
 	for i := range each {
 		if receipt.Price(i).measure() == measure {
 			of = append(of, each[i])
 		}
 	}
-	return MergeSettlements(of)
+	return store.MergeSettlements(of)
 }
 
 // giveBack settles a receipt at 0 for a request that is refused, also after its

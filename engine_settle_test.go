@@ -9,10 +9,12 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // settle settles what a request took and fails the test if that is an error.
-func (g *gate) settle(d *fluxgate.Decision, actual int64) fluxgate.Settlement {
+func (g *gate) settle(d *fluxgate.Decision, actual int64) store.Settlement {
 	g.Helper()
 	if d.Receipt() == nil {
 		g.Fatalf("no receipt for %+v", answerOf(d))
@@ -28,17 +30,17 @@ func TestSettle_Corrects(t *testing.T) {
 	for _, c := range []struct {
 		name         string
 		cost, actual int64
-		want         fluxgate.Settlement
+		want         store.Settlement
 		left         int64
 	}{
-		{"a cost that was less comes back", 10, 3, fluxgate.Settlement{Returned: 7}, 97},
-		{"a cost that was more is charged", 10, 15, fluxgate.Settlement{Charged: 5}, 85},
-		{"a cost that was right moves nothing", 10, 10, fluxgate.Settlement{}, 90},
-		{"a cost of nothing withdraws the request", 10, 0, fluxgate.Settlement{Returned: 10}, 100},
-		{"a cost that nobody named was one", 0, 5, fluxgate.Settlement{Charged: 4}, 95},
+		{"a cost that was less comes back", 10, 3, store.Settlement{Returned: 7}, 97},
+		{"a cost that was more is charged", 10, 15, store.Settlement{Charged: 5}, 85},
+		{"a cost that was right moves nothing", 10, 10, store.Settlement{}, 90},
+		{"a cost of nothing withdraws the request", 10, 0, store.Settlement{Returned: 10}, 100},
+		{"a cost that nobody named was one", 0, 5, store.Settlement{Charged: 4}, 95},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			g := newGate(t, []fluxgate.Rule{rule("small", 9, 100), rule("large", 1, 1_000)})
+			g := newGate(t, []rules.Rule{rule("small", 9, 100), rule("large", 1, 1_000)})
 			d := g.check(fluxgate.Request{Cost: c.cost})
 			if got := g.settle(&d, c.actual); got != c.want {
 				t.Errorf("settled %+v, want %+v", got, c.want)
@@ -53,9 +55,9 @@ func TestSettle_Corrects(t *testing.T) {
 
 // An actual cost above what is left charges into debt.
 func TestSettle_Debt(t *testing.T) {
-	g := newGate(t, []fluxgate.Rule{rule("r", 0, 10)})
+	g := newGate(t, []rules.Rule{rule("r", 0, 10)})
 	d := g.check(fluxgate.Request{})
-	if got := g.settle(&d, 15); got != (fluxgate.Settlement{Charged: 14}) {
+	if got := g.settle(&d, 15); got != (store.Settlement{Charged: 14}) {
 		t.Errorf("settled %+v, want 14 charged", got)
 	}
 	// 5 tokens of debt and the one it asks for, at 10 an hour.
@@ -66,12 +68,12 @@ func TestSettle_Debt(t *testing.T) {
 
 func TestSettle_Once(t *testing.T) {
 	t.Run("however often it is asked for", func(t *testing.T) {
-		g := newGate(t, []fluxgate.Rule{rule("r", 0, 10)})
+		g := newGate(t, []rules.Rule{rule("r", 0, 10)})
 		d := g.check(fluxgate.Request{Cost: 5})
 		copied := d
 		g.settle(&d, 4)
 		for _, receipt := range []*fluxgate.Receipt{d.Receipt(), copied.Receipt()} {
-			if s, err := g.Settle(t.Context(), receipt, 0); !errors.Is(err, fluxgate.ErrSettled) || s != (fluxgate.Settlement{}) {
+			if s, err := g.Settle(t.Context(), receipt, 0); !errors.Is(err, fluxgate.ErrSettled) || s != (store.Settlement{}) {
 				t.Errorf("settled again: %+v, %v; want ErrSettled", s, err)
 			}
 		}
@@ -80,7 +82,7 @@ func TestSettle_Once(t *testing.T) {
 		}
 	})
 	t.Run("also by many at once", func(t *testing.T) {
-		g := newGate(t, []fluxgate.Rule{rule("r", 0, 10)})
+		g := newGate(t, []rules.Rule{rule("r", 0, 10)})
 		d := g.check(fluxgate.Request{Cost: 5})
 		var settled atomic.Int64
 		var wg sync.WaitGroup
@@ -97,7 +99,7 @@ func TestSettle_Once(t *testing.T) {
 		}
 	})
 	t.Run("and a negative cost does not use it up", func(t *testing.T) {
-		g := newGate(t, []fluxgate.Rule{rule("r", 0, 10)})
+		g := newGate(t, []rules.Rule{rule("r", 0, 10)})
 		d := g.check(fluxgate.Request{Cost: 5})
 		if _, err := g.Settle(t.Context(), d.Receipt(), -1); !errors.Is(err, fluxgate.ErrCost) {
 			t.Errorf("error %v, want ErrCost", err)
@@ -109,10 +111,10 @@ func TestSettle_Once(t *testing.T) {
 }
 
 func TestSettle_NothingTaken(t *testing.T) {
-	g := newGate(t, []fluxgate.Rule{
-		with(rule("r", 0, 1), func(r *fluxgate.Rule) { r.Paths = []string{"/a"} }),
-		{ID: "deny", Paths: []string{"/b"}, Action: fluxgate.ActionDeny},
-		{ID: "allow", Paths: []string{"/c"}, Action: fluxgate.ActionAllow},
+	g := newGate(t, []rules.Rule{
+		with(rule("r", 0, 1), func(r *rules.Rule) { r.Paths = []string{"/a"} }),
+		{ID: "deny", Paths: []string{"/b"}, Action: rules.ActionDeny},
+		{ID: "allow", Paths: []string{"/c"}, Action: rules.ActionAllow},
 	})
 	peek := g.check(fluxgate.Request{Path: "/a", Peek: true, Cost: 1})
 	g.check(fluxgate.Request{Path: "/a"})
@@ -123,17 +125,17 @@ func TestSettle_NothingTaken(t *testing.T) {
 		if d.Receipt() != nil {
 			t.Errorf("%s has a receipt", name)
 		}
-		if s, err := g.Settle(t.Context(), d.Receipt(), 7); err != nil || s != (fluxgate.Settlement{}) {
+		if s, err := g.Settle(t.Context(), d.Receipt(), 7); err != nil || s != (store.Settlement{}) {
 			t.Errorf("settling %s: %+v, %v", name, s, err)
 		}
 	}
 }
 
 func TestSettle_ShadowRule(t *testing.T) {
-	shadow := with(rule("measured", 0, 100), func(r *fluxgate.Rule) { r.Mode = fluxgate.ModeShadow })
-	g := newGate(t, []fluxgate.Rule{shadow})
+	shadow := with(rule("measured", 0, 100), func(r *rules.Rule) { r.Mode = rules.ModeShadow })
+	g := newGate(t, []rules.Rule{shadow})
 	d := g.check(fluxgate.Request{Cost: 10})
-	if got := g.settle(&d, 4); got != (fluxgate.Settlement{Returned: 6}) {
+	if got := g.settle(&d, 4); got != (store.Settlement{Returned: 6}) {
 		t.Errorf("settled %+v, want 6 returned", got)
 	}
 	if got := g.left(fluxgate.Request{})["measured.hour"]; got != 96 {
@@ -148,16 +150,16 @@ func TestSettle_StoreAndFallback(t *testing.T) {
 		name             string
 		fail             func(*failing)
 		fails            bool
-		settled          fluxgate.Settlement
+		settled          store.Settlement
 		inStore, charged int64
 		inFallback       int64
 	}{
-		{"where both can", func(*failing) {}, false, fluxgate.Settlement{Returned: 6}, 96, 96, 46},
-		{"where the store cannot", func(f *failing) { f.store.settleFails = errAway }, true, fluxgate.Settlement{}, 90, 96, 46},
-		{"where the fallback cannot", func(f *failing) { f.fallback.settleFails = errAway }, true, fluxgate.Settlement{}, 96, 90, 40},
+		{"where both can", func(*failing) {}, false, store.Settlement{Returned: 6}, 96, 96, 46},
+		{"where the store cannot", func(f *failing) { f.store.settleFails = errAway }, true, store.Settlement{}, 90, 96, 46},
+		{"where the fallback cannot", func(f *failing) { f.fallback.settleFails = errAway }, true, store.Settlement{}, 96, 90, 40},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f := newFailing(t, 0.5, []fluxgate.Rule{rule("here", 9, 100), rule("gone", 1, 100)})
+			f := newFailing(t, 0.5, []rules.Rule{rule("here", 9, 100), rule("gone", 1, 100)})
 			f.away("gone")
 			d := f.check(fluxgate.Request{Cost: 10})
 			c.fail(f)
@@ -184,18 +186,18 @@ func TestSettle_StoreAndFallback(t *testing.T) {
 // A receipt that this engine cannot settle is an error that a caller can test.
 // It is not used up: the one that made the decision can still settle it.
 func TestSettle_ReceiptOfAnother(t *testing.T) {
-	g := newGate(t, []fluxgate.Rule{rule("r", 0, 10)})
-	fallback := newFailing(t, 1, []fluxgate.Rule{rule("here", 9, 10), rule("gone", 1, 10)})
+	g := newGate(t, []rules.Rule{rule("r", 0, 10)})
+	fallback := newFailing(t, 1, []rules.Rule{rule("here", 9, 10), rule("gone", 1, 10)})
 	fallback.away("gone")
 	degraded := fallback.check(fluxgate.Request{Cost: 5})
 	for name, receipt := range map[string]*fluxgate.Receipt{
 		"of a server":                            {Token: "as a client gets it"},
 		"of nothing":                             {},
 		"of a fallback, where there is none":     degraded.Receipt(),
-		"without bands":                          {Takes: []fluxgate.Taken{{Cost: 1}}},
-		"with more bands than a bucket can have": {Takes: []fluxgate.Taken{{Cost: 1, Bands: make([]fluxgate.ExactBand, fluxgate.MaxBands+1)}}},
+		"without bands":                          {Takes: []store.Taken{{Cost: 1}}},
+		"with more bands than a bucket can have": {Takes: []store.Taken{{Cost: 1, Bands: make([]store.ExactBand, store.MaxBands+1)}}},
 	} {
-		if s, err := g.Settle(t.Context(), receipt, 0); !errors.Is(err, fluxgate.ErrReceipt) || s != (fluxgate.Settlement{}) {
+		if s, err := g.Settle(t.Context(), receipt, 0); !errors.Is(err, fluxgate.ErrReceipt) || s != (store.Settlement{}) {
 			t.Errorf("a receipt %s: %+v, %v; want ErrReceipt", name, s, err)
 		}
 		if name != "of a fallback, where there is none" && !receipt.Spend() {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate/internal/bucket"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // maxLater bounds how many settlements wait until the store is available.
@@ -14,7 +15,7 @@ const maxLater = 10_000
 
 // correction is a settlement of one take in the store.
 type correction struct {
-	take   Taken
+	take   store.Taken
 	actual int64
 	place  int   // in the receipt
 	unit   int64 // how many tokens of the take are one of the receipt
@@ -22,7 +23,7 @@ type correction struct {
 
 // settleLocal settles a take in the fallback. If the store was charged for its bucket
 // already, the shared budget has to be corrected too, and it returns how.
-func (e *Engine) settleLocal(ctx context.Context, t *Taken, actual int64, place int) (s Settlement, shared []correction, err error) {
+func (e *Engine) settleLocal(ctx context.Context, t *store.Taken, actual int64, place int) (s store.Settlement, shared []correction, err error) {
 	s, u, err := e.settleInFallback(ctx, t, actual)
 	rest := t.Correction(actual) - t.Cost
 	if u == nil || rest == 0 || err != nil {
@@ -31,20 +32,20 @@ func (e *Engine) settleLocal(ctx context.Context, t *Taken, actual int64, place 
 	bands := e.bandsOf(ctx, t.Key, u.bands) // which may load rules
 	if bands == nil || rest < 0 && u.sent == nil {
 		e.carryover.unsettled.Add(1)
-		return Settlement{}, nil, nil
+		return store.Settlement{}, nil, nil
 	}
-	return Settlement{}, e.carryover.corrections(u, bands, rest, place), nil
+	return store.Settlement{}, e.carryover.corrections(u, bands, rest, place), nil
 }
 
 // settleInFallback settles a take in the fallback. If its bucket is to be charged, the charge
 // contains it. Otherwise it returns what the store was charged, as far as that is known.
-func (e *Engine) settleInFallback(ctx context.Context, t *Taken, actual int64) (s Settlement, done *localUse, err error) {
+func (e *Engine) settleInFallback(ctx context.Context, t *store.Taken, actual int64) (s store.Settlement, done *localUse, err error) {
 	c := &e.carryover
 	c.mu.Lock() // a charge sees all of it or nothing
 	defer c.mu.Unlock()
 	u := c.buckets[t.Key.ID]
 	before := e.usedLocally(ctx, u)
-	settled, err := e.fallback.Settle(ctx, Takes{*t}, []int64{actual})
+	settled, err := e.fallback.Settle(ctx, store.Takes{*t}, []int64{actual})
 	if err != nil {
 		return s, nil, err
 	}
@@ -61,7 +62,7 @@ func (e *Engine) settleInFallback(ctx context.Context, t *Taken, actual int64) (
 
 // corrections are how a store settles tokens of each band, which are taken, or given back
 // where negative, at most what it was charged.
-func (c *carryover) corrections(u *localUse, bands []ExactBand, tokens int64, place int) (all []correction) {
+func (c *carryover) corrections(u *localUse, bands []store.ExactBand, tokens int64, place int) (all []correction) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i := range bands {
@@ -87,8 +88,8 @@ func (e *Engine) usedLocally(ctx context.Context, u *localUse) []int64 {
 	if u == nil {
 		return nil
 	}
-	var local Outcome
-	if err := e.fallback.Peek(ctx, []Demand{{Key: u.key, Bands: u.local}}, &local); err != nil {
+	var local store.Outcome
+	if err := e.fallback.Peek(ctx, []store.Demand{{Key: u.key, Bands: u.local}}, &local); err != nil {
 		return nil
 	}
 	used := make([]int64, len(u.bands))
@@ -109,13 +110,13 @@ func (e *Engine) usedLocally(ctx context.Context, u *localUse) []int64 {
 // less or more than the settlement says: it is that of the band that moved least. Where the
 // take was at another share, the fallback moves token buckets in proportion, and the store
 // has to move by as many tokens as were settled.
-func (u *localUse) settle(t *Taken, s *Settlement, before, after []int64) {
+func (u *localUse) settle(t *store.Taken, s *store.Settlement, before, after []int64) {
 	u.tokens += s.Charged
 	for i := range u.back {
 		u.back[i] += s.Returned * u.bands[i].Unit
 	}
 	for i := range min(len(before), len(after)) {
-		j := slices.IndexFunc(t.Bands, func(b ExactBand) bool { return b.ID == u.local[i].ID && b.Kind == u.local[i].Kind })
+		j := slices.IndexFunc(t.Bands, func(b store.ExactBand) bool { return b.ID == u.local[i].ID && b.Kind == u.local[i].Kind })
 		if j < 0 {
 			continue
 		}
@@ -134,11 +135,11 @@ func (u *localUse) settle(t *Taken, s *Settlement, before, after []int64) {
 }
 
 // settleShared settles takes in the store. Those that it did not get are sent later.
-func (e *Engine) settleShared(ctx context.Context, all []correction, settled []Settlement) error {
+func (e *Engine) settleShared(ctx context.Context, all []correction, settled []store.Settlement) error {
 	if len(all) == 0 {
 		return nil
 	}
-	takes, actual := make(Takes, len(all)), make([]int64, len(all))
+	takes, actual := make(store.Takes, len(all)), make([]int64, len(all))
 	for k := range all {
 		takes[k], actual[k] = all[k].take, all[k].actual
 	}
@@ -147,9 +148,9 @@ func (e *Engine) settleShared(ctx context.Context, all []correction, settled []S
 		if done[k].NotSent != nil && !e.settleLater(&all[k]) {
 			err = errors.Join(err, done[k].NotSent)
 		}
-		s := Settlement{Returned: done[k].Returned / all[k].unit, Charged: done[k].Charged / all[k].unit}
+		s := store.Settlement{Returned: done[k].Returned / all[k].unit, Charged: done[k].Charged / all[k].unit}
 		if k > 0 && all[k-1].place == all[k].place {
-			s = MergeSettlements([]Settlement{settled[all[k].place], s})
+			s = store.MergeSettlements([]store.Settlement{settled[all[k].place], s})
 		}
 		settled[all[k].place] = s
 	}
@@ -180,7 +181,7 @@ func (e *Engine) settleLater(one *correction) bool {
 func (e *Engine) settleAgain(one *correction) {
 	ctx, cancel := context.WithTimeout(context.Background(), giveBackTimeout)
 	defer cancel()
-	settled, err := e.store.Settle(ctx, Takes{one.take}, []int64{one.actual})
+	settled, err := e.store.Settle(ctx, store.Takes{one.take}, []int64{one.actual})
 	e.carryover.waiting.Add(-1)
 	switch {
 	case err != nil:

@@ -10,13 +10,15 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // slowBands is a band of each kind that counts tokens, which regains hardly any in a minute.
-var slowBands = map[string]fluxgate.Band{
+var slowBands = map[string]rules.Band{
 	"token bucket":   {Label: "plan", Capacity: 100, Refill: 30 * 24 * time.Hour},
-	"quota":          {Label: "plan", Kind: fluxgate.Quota, Capacity: 100, Period: "month"},
-	"sliding window": {Label: "plan", Kind: fluxgate.SlidingWindow, Capacity: 100, Refill: 24 * time.Hour},
+	"quota":          {Label: "plan", Kind: rules.Quota, Capacity: 100, Period: "month"},
+	"sliding window": {Label: "plan", Kind: rules.SlidingWindow, Capacity: 100, Refill: 24 * time.Hour},
 }
 
 func (f *fleet) used(g *gate) int64 { return 100 - g.left(fluxgate.Request{})["r.plan"] }
@@ -29,7 +31,7 @@ func TestSettle_FallbackReachesStore(t *testing.T) {
 			for _, wait := range []time.Duration{0, 5 * time.Second, time.Minute} {
 				t.Run(fmt.Sprint(kind, " at ", actual, " after ", wait), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
-						f := newFleet(t, 1, fluxgate.Rule{ID: "r", Bands: []fluxgate.Band{band, {Label: "burst", Capacity: 100, Refill: 24 * time.Hour}}})
+						f := newFleet(t, 1, rules.Rule{ID: "r", Bands: []rules.Band{band, {Label: "burst", Capacity: 100, Refill: 24 * time.Hour}}})
 						g := f.gateways[0]
 						f.store.away(errNotSent)
 						d := g.check(fluxgate.Request{Cost: 50})
@@ -59,7 +61,7 @@ func TestSettle_FallbackRefundBounded(t *testing.T) {
 	for kind, band := range slowBands {
 		t.Run(kind, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := newFleet(t, 2, fluxgate.Rule{ID: "r", Bands: []fluxgate.Band{band}})
+				f := newFleet(t, 2, rules.Rule{ID: "r", Bands: []rules.Band{band}})
 				one, other := f.gateways[0], f.gateways[1]
 				f.store.away(errNotSent)
 				d := one.check(fluxgate.Request{Cost: 40})
@@ -86,19 +88,19 @@ func TestSettle_FallbackRefundBounded(t *testing.T) {
 // A settlement that the store does not get is sent when it is available. One that may have
 // run is not sent again.
 func TestSettle_StoreAway(t *testing.T) {
-	refused := fmt.Errorf("out of memory: %w", fluxgate.ErrRefused)
+	refused := fmt.Errorf("out of memory: %w", store.ErrRefused)
 	lost := errors.New("timeout")
 	for _, why := range []error{errNotSent, refused, lost} {
 		for kind, band := range slowBands {
 			for _, actual := range []int64{1, 90} {
 				t.Run(fmt.Sprint(why, " ", kind, " at ", actual), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
-						f := newFleet(t, 1, fluxgate.Rule{ID: "r", Bands: []fluxgate.Band{band}})
+						f := newFleet(t, 1, rules.Rule{ID: "r", Bands: []rules.Band{band}})
 						g := f.gateways[0]
 						d := g.check(fluxgate.Request{Cost: 50})
 						f.store.away(why)
 						s, err := g.Settle(t.Context(), d.Receipt(), actual)
-						if wantErr := errors.Is(why, lost); s != (fluxgate.Settlement{}) || (err != nil) != wantErr {
+						if wantErr := errors.Is(why, lost); s != (store.Settlement{}) || (err != nil) != wantErr {
 							t.Errorf("settled %+v, error %v", s, err)
 						}
 						if n := g.FallbackStats().PendingSettlements; (n == 1) == errors.Is(why, lost) {
@@ -124,7 +126,7 @@ func TestSettle_StoreAway(t *testing.T) {
 // Settlements that wait are bounded.
 func TestSettle_StoreAwayBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFleet(t, 1, fluxgate.Rule{ID: "r", Bands: []fluxgate.Band{{Label: "plan", Kind: fluxgate.Quota, Capacity: 1_000_000, Period: "month"}}})
+		f := newFleet(t, 1, rules.Rule{ID: "r", Bands: []rules.Band{{Label: "plan", Kind: rules.Quota, Capacity: 1_000_000, Period: "month"}}})
 		g := f.gateways[0]
 		const most, more = 10_000, 5
 		var receipts []*fluxgate.Receipt
@@ -135,7 +137,7 @@ func TestSettle_StoreAwayBounded(t *testing.T) {
 		f.store.away(errNotSent)
 		failed := 0
 		for _, r := range receipts {
-			if _, err := g.Settle(t.Context(), r, 0); errors.Is(err, fluxgate.ErrNotSent) {
+			if _, err := g.Settle(t.Context(), r, 0); errors.Is(err, store.ErrNotSent) {
 				failed++
 			}
 		}
@@ -159,7 +161,7 @@ func TestSettle_FallbackOtherShare(t *testing.T) {
 		for _, actual := range []int64{0, 5, 20} {
 			t.Run(fmt.Sprint(gateways, actual), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					f := newFleet(t, 1, fluxgate.Rule{ID: "r", Bands: []fluxgate.Band{slowBands["token bucket"]}})
+					f := newFleet(t, 1, rules.Rule{ID: "r", Bands: []rules.Band{slowBands["token bucket"]}})
 					g := f.gateways[0]
 					f.store.away(errNotSent)
 					f.store.gateways.Store(gateways[0])
@@ -185,8 +187,8 @@ func TestSettle_FallbackOtherShare(t *testing.T) {
 func TestSettle_FallbackEachBand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, 1)
-		set := ruleSet(t, fluxgate.Rule{ID: "r", OnLimitExceed: fluxgate.WaitForRefill, Bands: []fluxgate.Band{
-			{Label: "paced", Capacity: 20, Refill: time.Second}, {Label: "plan", Kind: fluxgate.Quota, Capacity: 100, Period: "month"},
+		set := ruleSet(t, rules.Rule{ID: "r", OnLimitExceed: rules.WaitForRefill, Bands: []rules.Band{
+			{Label: "paced", Capacity: 20, Refill: time.Second}, {Label: "plan", Kind: rules.Quota, Capacity: 100, Period: "month"},
 		}})
 		g := &gate{TB: t, Engine: newEngine(t, f.views[0], set, fluxgate.WithAutoFallback(newStore(t, nil)), fluxgate.WithWaiting(time.Second, 100))}
 		f.store.away(errNotSent)
@@ -215,7 +217,7 @@ func TestSettle_FallbackBesideRefilled(t *testing.T) {
 		for _, refill := range []time.Duration{100 * time.Millisecond, 400 * time.Millisecond} {
 			t.Run(fmt.Sprint(kind, refill), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					f := newFleet(t, 1, fluxgate.Rule{ID: "r", Bands: []fluxgate.Band{{Label: "burst", Capacity: 20, Refill: refill}, plan}})
+					f := newFleet(t, 1, rules.Rule{ID: "r", Bands: []rules.Band{{Label: "burst", Capacity: 20, Refill: refill}, plan}})
 					g := f.gateways[0]
 					f.store.away(errNotSent)
 					d := g.check(fluxgate.Request{Cost: 10})

@@ -6,13 +6,15 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/memstore"
 )
 
 // A shown key is read under its own rule and rule set by every engine over the
 // same buckets, and under no other.
 func TestShowKey_Bound(t *testing.T) {
-	set := fluxgate.Must(fluxgate.NewRuleSet("a", fluxgate.Rule{ID: "one", Scope: fluxgate.ScopeUser, Bands: []fluxgate.Band{{Capacity: 5, Refill: time.Hour}}}))
+	set := fluxgate.Must(rules.NewSet("a", rules.Rule{ID: "one", Scope: rules.ScopeUser, Bands: []rules.Band{{Capacity: 5, Refill: time.Hour}}}))
 	engineOver := func(salt string) *fluxgate.Engine {
 		return fluxgate.Must(fluxgate.New(fluxgate.Must(memstore.New(memstore.Config{Salt: []byte(salt)})), fluxgate.Static(set)))
 	}
@@ -42,11 +44,11 @@ func TestShowKey_Bound(t *testing.T) {
 		"nothing":               {engine, "a", "one", ""},
 		"no hexadecimal digits": {engine, "a", "one", shown[:len(shown)-1] + "z"},
 	} {
-		if got, err := c.engine.ParseKey(c.ruleSet, c.rule, c.text); !errors.Is(err, fluxgate.ErrKey) || got != (fluxgate.Key{}) {
+		if got, err := c.engine.ParseKey(c.ruleSet, c.rule, c.text); !errors.Is(err, fluxgate.ErrKey) || got != (store.Key{}) {
 			t.Errorf("%s: read as %v (%v)", name, got, err)
 		}
 	}
-	if got := engine.ShowKey(fluxgate.Key{RuleSet: "a", Rule: "one"}); got != "" {
+	if got := engine.ShowKey(store.Key{RuleSet: "a", Rule: "one"}); got != "" {
 		t.Errorf("no bucket is shown as %q", got)
 	}
 }

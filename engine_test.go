@@ -12,14 +12,16 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // The band with the smallest share left binds an allowed request.
 func TestBinding_Allowed(t *testing.T) {
-	onlyGET := func(r *fluxgate.Rule) { r.Methods = []string{"GET"} }
+	onlyGET := func(r *rules.Rule) { r.Methods = []string{"GET"} }
 	for _, c := range []struct {
 		name        string
-		rules       []fluxgate.Rule
+		rules       []rules.Rule
 		before      int64 // tokens that POSTs have taken
 		want        string
 		limit, left int64
@@ -27,22 +29,22 @@ func TestBinding_Allowed(t *testing.T) {
 	}{
 		{
 			"the smaller of two bands of a rule",
-			[]fluxgate.Rule{{ID: "r", Bands: []fluxgate.Band{perHour("big", 100), perHour("small", 10)}}},
+			[]rules.Rule{{ID: "r", Bands: []rules.Band{perHour("big", 100), perHour("small", 10)}}},
 			0, "r.small", 10, 9, 6 * time.Minute,
 		},
 		{
 			"the smaller of two rules, though its priority is lower",
-			[]fluxgate.Rule{rule("first", 9, 100), rule("second", 1, 10)},
+			[]rules.Rule{rule("first", 9, 100), rule("second", 1, 10)},
 			0, "second.hour", 10, 9, 6 * time.Minute,
 		},
 		{
 			"one with more tokens left that are a smaller share",
-			[]fluxgate.Rule{rule("large", 1, 1_000), with(rule("small", 9, 10), onlyGET)},
+			[]rules.Rule{rule("large", 1, 1_000), with(rule("small", 9, 10), onlyGET)},
 			900, "large.hour", 1_000, 99, 3_243_600 * time.Millisecond,
 		},
 		{
 			"the rule with the higher priority where shares are equal",
-			[]fluxgate.Rule{rule("low", 1, 10), rule("high", 9, 10)},
+			[]rules.Rule{rule("low", 1, 10), rule("high", 9, 10)},
 			0, "high.hour", 10, 9, 6 * time.Minute,
 		},
 	} {
@@ -58,7 +60,7 @@ func TestBinding_Allowed(t *testing.T) {
 			if d.Limit != c.limit || d.Remaining != c.left || d.ResetAfter != c.full {
 				t.Errorf("limit %d, %d left, full after %v; want %d, %d, %v", d.Limit, d.Remaining, d.ResetAfter, c.limit, c.left, c.full)
 			}
-			if !d.Time.Equal(g.clock.Now()) || d.Source != fluxgate.FromStore || d.Degraded || d.RetryAfter != 0 {
+			if !d.Time.Equal(g.clock.Now()) || d.Source != store.FromStore || d.Degraded || d.RetryAfter != 0 {
 				t.Errorf("decided at %v from %v, degraded %t, retry after %v", d.Time, d.Source, d.Degraded, d.RetryAfter)
 			}
 		})
@@ -67,26 +69,26 @@ func TestBinding_Allowed(t *testing.T) {
 
 // The band with the longest wait binds a rejected request.
 func TestBinding_Rejected(t *testing.T) {
-	perMinute := fluxgate.Band{Label: "minute", Capacity: 1, Refill: time.Minute}
-	hour, day := perHour("hour", 1), fluxgate.Band{Label: "day", Capacity: 1, Refill: 24 * time.Hour}
+	perMinute := rules.Band{Label: "minute", Capacity: 1, Refill: time.Minute}
+	hour, day := perHour("hour", 1), rules.Band{Label: "day", Capacity: 1, Refill: 24 * time.Hour}
 	for _, c := range []struct {
 		name  string
-		rules []fluxgate.Rule
+		rules []rules.Rule
 		want  string
 		wait  time.Duration
 	}{
 		{
-			"of the bands of one rule", []fluxgate.Rule{{ID: "r", Bands: []fluxgate.Band{perMinute, day, hour}}},
+			"of the bands of one rule", []rules.Rule{{ID: "r", Bands: []rules.Band{perMinute, day, hour}}},
 			"r.day", 24 * time.Hour,
 		},
 		{
 			"of the bands of all rules, whatever their priority",
-			[]fluxgate.Rule{{ID: "a", Priority: 9, Bands: []fluxgate.Band{perMinute}}, {ID: "b", Bands: []fluxgate.Band{hour}}},
+			[]rules.Rule{{ID: "a", Priority: 9, Bands: []rules.Band{perMinute}}, {ID: "b", Bands: []rules.Band{hour}}},
 			"b.hour", time.Hour,
 		},
 		{
 			"of the rules that reject, not of those with the smallest share left",
-			[]fluxgate.Rule{{ID: "a", Bands: []fluxgate.Band{perMinute}}, rule("b", 9, 2)},
+			[]rules.Rule{{ID: "a", Bands: []rules.Band{perMinute}}, rule("b", 9, 2)},
 			"a.minute", time.Minute,
 		},
 	} {
@@ -114,11 +116,11 @@ func TestBinding_Rejected(t *testing.T) {
 
 // Bands are listed in the order of their rules.
 func TestBands_Order(t *testing.T) {
-	g := newGate(t, []fluxgate.Rule{
-		{ID: "late", Priority: 1, Bands: []fluxgate.Band{fluxgate.PerMinute(5)}},
-		{ID: "early", Priority: 9, Bands: []fluxgate.Band{perHour("a", 10), perHour("b", 20)}},
-		with(rule("measured", 5, 2), func(r *fluxgate.Rule) { r.Mode = fluxgate.ModeShadow }),
-		with(rule("off", 99, 2), func(r *fluxgate.Rule) { r.Disabled = true }),
+	g := newGate(t, []rules.Rule{
+		{ID: "late", Priority: 1, Bands: []rules.Band{rules.PerMinute(5)}},
+		{ID: "early", Priority: 9, Bands: []rules.Band{perHour("a", 10), perHour("b", 20)}},
+		with(rule("measured", 5, 2), func(r *rules.Rule) { r.Mode = rules.ModeShadow }),
+		with(rule("off", 99, 2), func(r *rules.Rule) { r.Disabled = true }),
 	})
 	d := g.check(fluxgate.Request{Cost: 3})
 	want := []string{
@@ -144,16 +146,16 @@ func TestBands_Order(t *testing.T) {
 // Of the matching rules in a group only the one with the highest priority
 // applies.
 func TestCheck_Groups(t *testing.T) {
-	plan := func(id string, priority int, n int64, when fluxgate.When) fluxgate.Rule {
-		return fluxgate.Rule{
-			ID: id, Priority: priority, Group: "plan", Scope: fluxgate.ScopeUser, When: when,
-			Bands: []fluxgate.Band{fluxgate.PerMinute(n)},
+	plan := func(id string, priority int, n int64, when rules.When) rules.Rule {
+		return rules.Rule{
+			ID: id, Priority: priority, Group: "plan", Scope: rules.ScopeUser, When: when,
+			Bands: []rules.Band{rules.PerMinute(n)},
 		}
 	}
-	g := newGate(t, []fluxgate.Rule{
-		plan("everyone", 0, 100, fluxgate.When{}),
-		plan("premium", 10, 1_000, fluxgate.When{Attributes: map[string][]string{"tier": {"premium"}}}),
-		plan("acme", 20, 5_000, fluxgate.When{Users: []string{"acme"}}),
+	g := newGate(t, []rules.Rule{
+		plan("everyone", 0, 100, rules.When{}),
+		plan("premium", 10, 1_000, rules.When{Attributes: map[string][]string{"tier": {"premium"}}}),
+		plan("acme", 20, 5_000, rules.When{Users: []string{"acme"}}),
 	})
 	premium := map[string]string{"tier": "premium"}
 	for _, c := range []struct {
@@ -180,13 +182,13 @@ func TestCheck_Groups(t *testing.T) {
 // A rule that allows exempts a request from the rules after it.
 func TestCheck_Allow(t *testing.T) {
 	inside := fluxgate.Request{UserID: "monitor"}
-	rules := func(allow fluxgate.Rule) []fluxgate.Rule {
-		allow.ID, allow.Priority, allow.Action = "exempt", 50, fluxgate.ActionAllow
+	newRules := func(allow rules.Rule) []rules.Rule {
+		allow.ID, allow.Priority, allow.Action = "exempt", 50, rules.ActionAllow
 		allow.When.Users = []string{"monitor"}
-		return []fluxgate.Rule{rule("before", 90, 3), allow, rule("after", 10, 1)}
+		return []rules.Rule{rule("before", 90, 3), allow, rule("after", 10, 1)}
 	}
 	t.Run("and not from those before it", func(t *testing.T) {
-		g := newGate(t, rules(fluxgate.Rule{}))
+		g := newGate(t, newRules(rules.Rule{}))
 		if got := g.admitted(5, inside); got != 3 {
 			t.Errorf("%d of 5 pass, want the 3 of the rule before", got)
 		}
@@ -198,7 +200,7 @@ func TestCheck_Allow(t *testing.T) {
 		}
 	})
 	t.Run("and says so where no rule stands before it", func(t *testing.T) {
-		g := newGate(t, rules(fluxgate.Rule{})[1:])
+		g := newGate(t, newRules(rules.Rule{})[1:])
 		for range 5 {
 			d := g.check(inside)
 			if answerOf(&d) != (answer{true, fluxgate.ReasonExempt, "exempt"}) || d.Receipt() != nil {
@@ -210,17 +212,17 @@ func TestCheck_Allow(t *testing.T) {
 		}
 	})
 	t.Run("also where requests without a rule are refused", func(t *testing.T) {
-		g := newGate(t, rules(fluxgate.Rule{})[1:], fluxgate.WithMissingRule(false))
+		g := newGate(t, newRules(rules.Rule{})[1:], fluxgate.WithMissingRule(false))
 		if d := g.check(inside); answerOf(&d) != (answer{true, fluxgate.ReasonExempt, "exempt"}) {
 			t.Errorf("decided %+v", answerOf(&d))
 		}
 	})
 	t.Run("unless it is in shadow", func(t *testing.T) {
-		g := newGate(t, rules(fluxgate.Rule{Mode: fluxgate.ModeShadow}))
+		g := newGate(t, newRules(rules.Rule{Mode: rules.ModeShadow}))
 		if got := g.admitted(5, inside); got != 1 {
 			t.Errorf("%d of 5 pass, want the 1 of the rule after", got)
 		}
-		g = newGate(t, rules(fluxgate.Rule{Mode: fluxgate.ModeShadow})[1:2], fluxgate.WithMissingRule(false))
+		g = newGate(t, newRules(rules.Rule{Mode: rules.ModeShadow})[1:2], fluxgate.WithMissingRule(false))
 		if d := g.check(inside); answerOf(&d) != (answer{false, fluxgate.ReasonNoRule, ""}) {
 			t.Errorf("alone it decides %+v", answerOf(&d))
 		}
@@ -230,9 +232,9 @@ func TestCheck_Allow(t *testing.T) {
 // A rule that denies refuses a request, and no tokens are taken.
 func TestCheck_Deny(t *testing.T) {
 	blocked := fluxgate.Request{UserID: "mallory"}
-	deny := fluxgate.Rule{ID: "block", Priority: 50, Action: fluxgate.ActionDeny, When: fluxgate.When{Users: []string{"mallory"}}}
+	deny := rules.Rule{ID: "block", Priority: 50, Action: rules.ActionDeny, When: rules.When{Users: []string{"mallory"}}}
 	t.Run("from rules before and after it", func(t *testing.T) {
-		g := newGate(t, []fluxgate.Rule{rule("before", 90, 3), deny, rule("after", 10, 3)})
+		g := newGate(t, []rules.Rule{rule("before", 90, 3), deny, rule("after", 10, 3)})
 		for range 10 {
 			d := g.check(blocked)
 			if answerOf(&d) != (answer{false, fluxgate.ReasonDenied, "block"}) || d.RetryAfter != 0 {
@@ -245,18 +247,18 @@ func TestCheck_Deny(t *testing.T) {
 		}
 	})
 	t.Run("unless it is in shadow", func(t *testing.T) {
-		g := newGate(t, []fluxgate.Rule{with(deny, func(r *fluxgate.Rule) { r.Mode = fluxgate.ModeShadow }), rule("after", 10, 3)})
+		g := newGate(t, []rules.Rule{with(deny, func(r *rules.Rule) { r.Mode = rules.ModeShadow }), rule("after", 10, 3)})
 		if got := g.admitted(5, blocked); got != 3 {
 			t.Errorf("%d of 5 pass, want the 3 of the rule after", got)
 		}
-		g = newGate(t, []fluxgate.Rule{with(deny, func(r *fluxgate.Rule) { r.Mode = fluxgate.ModeShadow })})
+		g = newGate(t, []rules.Rule{with(deny, func(r *rules.Rule) { r.Mode = rules.ModeShadow })})
 		if d := g.check(blocked); answerOf(&d) != (answer{true, fluxgate.ReasonNoRule, ""}) {
 			t.Errorf("alone it decides %+v", answerOf(&d))
 		}
 	})
 	t.Run("unless a rule before it allows", func(t *testing.T) {
-		allow := fluxgate.Rule{ID: "allow", Priority: 60, Action: fluxgate.ActionAllow}
-		g := newGate(t, []fluxgate.Rule{allow, deny})
+		allow := rules.Rule{ID: "allow", Priority: 60, Action: rules.ActionAllow}
+		g := newGate(t, []rules.Rule{allow, deny})
 		if d := g.check(blocked); answerOf(&d) != (answer{true, fluxgate.ReasonExempt, "allow"}) {
 			t.Errorf("decided %+v", answerOf(&d))
 		}
@@ -264,11 +266,11 @@ func TestCheck_Deny(t *testing.T) {
 }
 
 func TestCheck_ShadowRules(t *testing.T) {
-	shadow := func(id string, priority int, n int64) fluxgate.Rule {
-		return with(rule(id, priority, n), func(r *fluxgate.Rule) { r.Mode = fluxgate.ModeShadow })
+	shadow := func(id string, priority int, n int64) rules.Rule {
+		return with(rule(id, priority, n), func(r *rules.Rule) { r.Mode = rules.ModeShadow })
 	}
 	t.Run("take where they fit and never reject", func(t *testing.T) {
-		g := newGate(t, []fluxgate.Rule{shadow("measured", 9, 2), rule("enforced", 1, 4)})
+		g := newGate(t, []rules.Rule{shadow("measured", 9, 2), rule("enforced", 1, 4)})
 		for i, want := range []string{
 			"measured.hour ok 1 of 2 shadow", "measured.hour ok 0 of 2 shadow",
 			"measured.hour rejected 0 of 2 shadow", "measured.hour rejected 0 of 2 shadow",
@@ -283,15 +285,15 @@ func TestCheck_ShadowRules(t *testing.T) {
 		}
 	})
 	t.Run("take nothing from a request that is rejected", func(t *testing.T) {
-		g := newGate(t, []fluxgate.Rule{shadow("measured", 9, 10), rule("enforced", 1, 1)})
+		g := newGate(t, []rules.Rule{shadow("measured", 9, 10), rule("enforced", 1, 1)})
 		g.admitted(5, fluxgate.Request{})
 		if got := g.left(fluxgate.Request{})["measured.hour"]; got != 9 {
 			t.Errorf("%d left of 10 after one of 5 passed, want 9", got)
 		}
 	})
 	t.Run("do not displace an enforced rule of their group", func(t *testing.T) {
-		inGroup := func(r *fluxgate.Rule) { r.Group = "plan" }
-		g := newGate(t, []fluxgate.Rule{with(shadow("measured", 9, 100), inGroup), with(rule("enforced", 1, 2), inGroup)})
+		inGroup := func(r *rules.Rule) { r.Group = "plan" }
+		g := newGate(t, []rules.Rule{with(shadow("measured", 9, 100), inGroup), with(rule("enforced", 1, 2), inGroup)})
 		if got := g.admitted(5, fluxgate.Request{}); got != 2 {
 			t.Errorf("%d of 5 pass, want the 2 of the enforced rule", got)
 		}
@@ -300,8 +302,8 @@ func TestCheck_ShadowRules(t *testing.T) {
 		}
 	})
 	t.Run("that miss an identity they would refuse are left out", func(t *testing.T) {
-		g := newGate(t, []fluxgate.Rule{with(shadow("measured", 9, 5), func(r *fluxgate.Rule) {
-			r.Scope, r.OnMissingIdentity = fluxgate.ScopeUser, fluxgate.MissingRefuse
+		g := newGate(t, []rules.Rule{with(shadow("measured", 9, 5), func(r *rules.Rule) {
+			r.Scope, r.OnMissingIdentity = rules.ScopeUser, rules.MissingRefuse
 		}), rule("enforced", 1, 5)})
 		d := g.check(fluxgate.Request{})
 		if got := bands(&d); !d.Allowed || !slices.Equal(got, []string{"enforced.hour ok 4 of 5"}) {
@@ -309,7 +311,7 @@ func TestCheck_ShadowRules(t *testing.T) {
 		}
 	})
 	t.Run("alone are measured and the request passes as if there were none", func(t *testing.T) {
-		g := newGate(t, []fluxgate.Rule{shadow("measured", 9, 1)})
+		g := newGate(t, []rules.Rule{shadow("measured", 9, 1)})
 		for _, want := range []string{"measured.hour ok 0 of 1 shadow", "measured.hour rejected 0 of 1 shadow"} {
 			d := g.check(fluxgate.Request{})
 			if got := bands(&d); answerOf(&d) != (answer{true, fluxgate.ReasonNoRule, ""}) || !slices.Equal(got, []string{want}) {
@@ -318,15 +320,15 @@ func TestCheck_ShadowRules(t *testing.T) {
 		}
 	})
 	t.Run("alone do not admit where requests without a rule are refused", func(t *testing.T) {
-		g := newGate(t, []fluxgate.Rule{shadow("measured", 9, 5)}, fluxgate.WithMissingRule(false))
+		g := newGate(t, []rules.Rule{shadow("measured", 9, 5)}, fluxgate.WithMissingRule(false))
 		d := g.check(fluxgate.Request{})
 		if answerOf(&d) != (answer{false, fluxgate.ReasonNoRule, ""}) || d.Receipt() != nil || len(bands(&d)) != 0 {
 			t.Errorf("decided %+v, bands %q", answerOf(&d), bands(&d))
 		}
 	})
 	t.Run("before one that exempts are measured", func(t *testing.T) {
-		allow := fluxgate.Rule{ID: "exempt", Action: fluxgate.ActionAllow}
-		g := newGate(t, []fluxgate.Rule{shadow("measured", 9, 5), allow})
+		allow := rules.Rule{ID: "exempt", Action: rules.ActionAllow}
+		g := newGate(t, []rules.Rule{shadow("measured", 9, 5), allow})
 		d := g.check(fluxgate.Request{})
 		if got := bands(&d); answerOf(&d) != (answer{true, fluxgate.ReasonExempt, "exempt"}) || !slices.Equal(got, []string{"measured.hour ok 4 of 5 shadow"}) {
 			t.Errorf("decided %+v, bands %q", answerOf(&d), got)
@@ -335,7 +337,7 @@ func TestCheck_ShadowRules(t *testing.T) {
 }
 
 func TestCheck_NoRule(t *testing.T) {
-	onlyUsers := with(rule("users", 0, 5), func(r *fluxgate.Rule) { r.Paths = []string{"/users/**"} })
+	onlyUsers := with(rule("users", 0, 5), func(r *rules.Rule) { r.Paths = []string{"/users/**"} })
 	for _, c := range []struct {
 		name    string
 		options []fluxgate.Option
@@ -350,7 +352,7 @@ func TestCheck_NoRule(t *testing.T) {
 		{"because nobody knows the rule set are refused where that is said", []fluxgate.Option{fluxgate.WithMissingRule(false)}, fluxgate.Request{RuleSet: "other", Path: "/users/1"}, false, fluxgate.ReasonNoRuleSet},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			g := newGate(t, []fluxgate.Rule{onlyUsers}, c.options...)
+			g := newGate(t, []rules.Rule{onlyUsers}, c.options...)
 			d := g.check(c.req)
 			if want := (answer{c.allowed, c.reason, ""}); answerOf(&d) != want {
 				t.Errorf("decided %+v, want %+v", answerOf(&d), want)
@@ -364,7 +366,7 @@ func TestCheck_NoRule(t *testing.T) {
 
 // WithKnownRuleSets refuses a name that is a mistake, but not a call of Envoy.
 func TestCheck_KnownRuleSets(t *testing.T) {
-	g := newGate(t, []fluxgate.Rule{rule("only", 0, 5)}, fluxgate.WithKnownRuleSets())
+	g := newGate(t, []rules.Rule{rule("only", 0, 5)}, fluxgate.WithKnownRuleSets())
 	req := fluxgate.Request{RuleSet: "other"}
 	if d, err := g.Check(t.Context(), &req); !errors.Is(err, fluxgate.ErrNoRuleSet) || d.Allowed {
 		t.Errorf("an unknown name: allowed %t, error %v", d.Allowed, err)
@@ -382,7 +384,7 @@ func TestCheck_KnownRuleSets(t *testing.T) {
 
 // A request without a rule set is decided by the only one.
 func TestCheck_DefaultRuleSet(t *testing.T) {
-	g := newGate(t, []fluxgate.Rule{rule("only", 0, 5)}, fluxgate.WithRuleSet(""))
+	g := newGate(t, []rules.Rule{rule("only", 0, 5)}, fluxgate.WithRuleSet(""))
 	if d := g.check(fluxgate.Request{}); answerOf(&d) != (answer{true, fluxgate.ReasonOK, "only"}) {
 		t.Errorf("decided %+v", answerOf(&d))
 	}
@@ -390,7 +392,7 @@ func TestCheck_DefaultRuleSet(t *testing.T) {
 
 // New fails if the rule set of WithRuleSet does not exist.
 func TestNew_MissingRuleSet(t *testing.T) {
-	set, err := fluxgate.NewRuleSet("api", rule("r", 0, 5))
+	set, err := rules.NewSet("api", rule("r", 0, 5))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -400,11 +402,11 @@ func TestNew_MissingRuleSet(t *testing.T) {
 }
 
 func TestCheck_NamedRuleSet(t *testing.T) {
-	one, err := fluxgate.NewRuleSet("one", rule("first", 0, 5))
+	one, err := rules.NewSet("one", rule("first", 0, 5))
 	if err != nil {
 		t.Fatal(err)
 	}
-	other, err := fluxgate.NewRuleSet("other", rule("second", 0, 5))
+	other, err := rules.NewSet("other", rule("second", 0, 5))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -420,7 +422,7 @@ func TestCheck_NamedRuleSet(t *testing.T) {
 }
 
 func TestCheck_Cost(t *testing.T) {
-	two := []fluxgate.Rule{rule("small", 1, 10), rule("large", 9, 100)}
+	two := []rules.Rule{rule("small", 1, 10), rule("large", 9, 100)}
 	t.Run("is one where none is given", func(t *testing.T) {
 		g := newGate(t, two)
 		if got := g.admitted(20, fluxgate.Request{}); got != 10 {
@@ -460,7 +462,7 @@ func TestCheck_Cost(t *testing.T) {
 		}
 	})
 	t.Run("that can never pass binds before an empty band", func(t *testing.T) {
-		g := newGate(t, []fluxgate.Rule{rule("empty", 9, 20), with(rule("tiny", 1, 5), func(r *fluxgate.Rule) { r.Methods = []string{"PUT"} })})
+		g := newGate(t, []rules.Rule{rule("empty", 9, 20), with(rule("tiny", 1, 5), func(r *rules.Rule) { r.Methods = []string{"PUT"} })})
 		g.check(fluxgate.Request{Cost: 20})
 		d := g.check(fluxgate.Request{Cost: 6, Method: "PUT"})
 		if answerOf(&d) != (answer{false, fluxgate.ReasonCostTooHigh, "tiny"}) || d.RetryAfter != 0 {
@@ -470,7 +472,7 @@ func TestCheck_Cost(t *testing.T) {
 }
 
 func TestPeek_TakesNothing(t *testing.T) {
-	g := newGate(t, []fluxgate.Rule{rule("r", 0, 10)})
+	g := newGate(t, []rules.Rule{rule("r", 0, 10)})
 	g.check(fluxgate.Request{Cost: 6})
 	for _, c := range []struct {
 		name string
@@ -503,10 +505,10 @@ func TestPeek_TakesNothing(t *testing.T) {
 
 // A rejected request takes no tokens from any rule.
 func TestCheck_RejectionTakesNothing(t *testing.T) {
-	two := func(id string, priority int, n int64) fluxgate.Rule {
-		return fluxgate.Rule{ID: id, Priority: priority, Bands: []fluxgate.Band{perHour("a", n), perHour("b", 2*n)}}
+	two := func(id string, priority int, n int64) rules.Rule {
+		return rules.Rule{ID: id, Priority: priority, Bands: []rules.Band{perHour("a", n), perHour("b", 2*n)}}
 	}
-	g := newGate(t, []fluxgate.Rule{two("first", 9, 100), two("second", 5, 100), two("third", 1, 5)})
+	g := newGate(t, []rules.Rule{two("first", 9, 100), two("second", 5, 100), two("third", 1, 5)})
 	if got := g.admitted(5, fluxgate.Request{}); got != 5 {
 		t.Fatalf("%d of 5 pass", got)
 	}
@@ -526,15 +528,15 @@ func TestCheck_RejectionTakesNothing(t *testing.T) {
 func TestCheck_AllOrNone(t *testing.T) {
 	const methods = 4
 	capacity := func(i int) int64 { return int64(40 + 37*i) }
-	var rules []fluxgate.Rule
+	var list []rules.Rule
 	for i := range methods { // rule i applies to the first i+1 methods
 		r := rule(fmt.Sprint("r", i), i, capacity(i))
 		for j := range i + 1 {
 			r.Methods = append(r.Methods, fmt.Sprint("M", j))
 		}
-		rules = append(rules, r)
+		list = append(list, r)
 	}
-	g := newGate(t, rules)
+	g := newGate(t, list)
 	r := rand.New(rand.NewPCG(1, 2))
 	used := make([]int64, methods)
 	rejected := 0
@@ -566,28 +568,28 @@ func TestCheck_AllOrNone(t *testing.T) {
 }
 
 func TestCheck_TooManyRules(t *testing.T) {
-	many := func(n int, group string) []fluxgate.Rule {
-		rules := make([]fluxgate.Rule, n)
-		for i := range rules {
-			rules[i] = with(rule(fmt.Sprint("r", i), i, 5), func(r *fluxgate.Rule) { r.Group = group })
+	many := func(n int, group string) []rules.Rule {
+		list := make([]rules.Rule, n)
+		for i := range list {
+			list[i] = with(rule(fmt.Sprint("r", i), i, 5), func(r *rules.Rule) { r.Group = group })
 		}
-		return rules
+		return list
 	}
 	t.Run("refuse the request", func(t *testing.T) {
-		g := newGate(t, many(fluxgate.MaxMatches+1, ""))
+		g := newGate(t, many(store.MaxMatches+1, ""))
 		if d := g.check(fluxgate.Request{}); d.Allowed || d.Reason != fluxgate.ReasonTooManyRules {
 			t.Errorf("allowed %t, %s", d.Allowed, d.Reason)
 		}
 	})
 	t.Run("are none where as many as may apply do", func(t *testing.T) {
-		g := newGate(t, many(fluxgate.MaxMatches, ""))
+		g := newGate(t, many(store.MaxMatches, ""))
 		d := g.check(fluxgate.Request{})
-		if got := len(bands(&d)); !d.Allowed || got != fluxgate.MaxMatches {
+		if got := len(bands(&d)); !d.Allowed || got != store.MaxMatches {
 			t.Errorf("allowed %t by %d rules", d.Allowed, got)
 		}
 	})
 	t.Run("are none where a group leaves one of them", func(t *testing.T) {
-		g := newGate(t, many(fluxgate.MaxMatches+1, "g"))
+		g := newGate(t, many(store.MaxMatches+1, "g"))
 		if d := g.check(fluxgate.Request{}); !d.Allowed {
 			t.Errorf("decided %+v", answerOf(&d))
 		}

@@ -1,11 +1,15 @@
 package fluxgate
 
-import "github.com/fluxgate/fluxgate/internal/keyfield"
+import (
+	"github.com/fluxgate/fluxgate/internal/keyfield"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
+)
 
 // Verdict is whether one rule applies to a request and, if not, why.
 type Verdict struct {
 	// Rule must not be changed.
-	Rule *Rule
+	Rule *rules.Rule
 	// Applies is whether the rule takes part in the decision.
 	Applies bool
 	// Why says what keeps the rule from applying. It is empty if it applies.
@@ -19,7 +23,7 @@ type Verdict struct {
 	// whether it applies or not. It is zero if there is none: the rule is
 	// disabled or does not limit, it refuses a request without identity, or the
 	// function of [WithIdentity] failed.
-	Key Key
+	Key store.Key
 	// Identity names what Key is present of, as rules spell it: ip, userId,
 	// apiKey, method, path, header:NAME, attr:NAME, descriptor, descriptor:KEY,
 	// or [IdentityResolved]. It is empty if all callers share a bucket. A rule that counts by address
@@ -32,7 +36,7 @@ type Verdict struct {
 	Cost int64
 	// FromMemory says in words which answers for Key may come from the memory of this
 	// process, and why others may not. It is empty if the store decides every request:
-	// see [Store].
+	// see [store.Store].
 	FromMemory string
 }
 
@@ -80,7 +84,7 @@ const (
 // evaluated.
 func (e *Engine) verdicts(set *Compiled, req *Request) []Verdict {
 	asked := req.matching()
-	found, rules := set.matcher.Explain(&asked), set.keyedBy(e.salt)
+	found, list := set.matcher.Explain(&asked), set.keyedBy(e.salt)
 	verdicts := make([]Verdict, set.Len())
 	next := 0 // index of the next enabled rule
 	for i := range set.Len() {
@@ -90,19 +94,19 @@ func (e *Engine) verdicts(set *Compiled, req *Request) []Verdict {
 			v.Why = WhyDisabled
 			continue
 		}
-		r, f := &rules[next], &found.Rules[next]
+		r, f := &list[next], &found.Rules[next]
 		next++
 		v.Applies, v.Why, v.Detail = f.Applies(), Why(f.Obstacle), f.Name
 		if f.By >= 0 {
 			v.Detail = set.active[f.By].ID
 		}
-		if v.Applies && !found.Final && !r.shadow && r.Action == ActionAllow {
+		if v.Applies && !found.Final && !r.shadow && r.Action == rules.ActionAllow {
 			v.Applies, v.Why = false, WhyReading
 		}
 		if r.Limits() {
 			v.Identity, v.Missing = e.keyer.identify(r.compiledRule, req)
 			v.Key, _ = e.keyOf(r, req)
-			if v.Key == (Key{}) {
+			if v.Key == (store.Key{}) {
 				v.Identity = nil
 			} else {
 				v.Cost, _ = r.costOf(req, r.bandsNow())
@@ -115,8 +119,8 @@ func (e *Engine) verdicts(set *Compiled, req *Request) []Verdict {
 
 // fromMemory says which answers of a rule may come from memory.
 func (e *Engine) fromMemory(r *keyedRule) string {
-	d := Demand{Bands: r.bandsNow(), Cost: 1, Shadow: r.shadow, Strict: r.Consistency == ConsistencyStrict, Leased: r.Consistency == ConsistencyLeased}
-	if e.maxWait > 0 && e.policyOf(r) == WaitForRefill {
+	d := store.Demand{Bands: r.bandsNow(), Cost: 1, Shadow: r.shadow, Strict: r.Consistency == rules.ConsistencyStrict, Leased: r.Consistency == rules.ConsistencyLeased}
+	if e.maxWait > 0 && e.policyOf(r) == rules.WaitForRefill {
 		d.MaxWait = e.maxWait
 	}
 	return e.store.FromMemory(&d)
@@ -124,12 +128,12 @@ func (e *Engine) fromMemory(r *keyedRule) string {
 
 // keyOf returns the key of a request under a limiting rule. It is zero if the
 // identity is missing and the rule refuses that.
-func (e *Engine) keyOf(r *keyedRule, req *Request) (Key, error) {
+func (e *Engine) keyOf(r *keyedRule, req *Request) (store.Key, error) {
 	id, ok, err := r.key(&e.keyer, req)
 	if err != nil || !ok {
-		return Key{}, err
+		return store.Key{}, err
 	}
-	return Key{RuleSet: r.RuleSetID, Rule: r.ID, ID: id}, nil
+	return store.Key{RuleSet: r.RuleSetID, Rule: r.ID, ID: id}, nil
 }
 
 // identify names the parts of a request's key under a rule, as [keyer.key]
@@ -156,7 +160,7 @@ func (k *keyer) identify(r *compiledRule, req *Request) (present, missing []stri
 			missing = append(missing, name)
 		}
 	}
-	byAddress := r.OnMissingIdentity == "" || r.OnMissingIdentity == MissingIP
+	byAddress := r.OnMissingIdentity == "" || r.OnMissingIdentity == rules.MissingIP
 	if len(missing) > 0 && byAddress && withoutIP && req.IP.IsValid() {
 		present = append(present, fieldName(keyfield.IP))
 	}

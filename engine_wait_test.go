@@ -11,26 +11,27 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // queueing is a rule that holds requests: one token every period.
-func queueing(id string, every time.Duration) fluxgate.Rule {
-	return fluxgate.Rule{
-		ID: id, OnLimitExceed: fluxgate.WaitForRefill, Scope: fluxgate.ScopeUser,
-		Bands: []fluxgate.Band{{Capacity: 1, Refill: every}},
+func queueing(id string, every time.Duration) rules.Rule {
+	return rules.Rule{
+		ID: id, OnLimitExceed: rules.WaitForRefill, Scope: rules.ScopeUser,
+		Bands: []rules.Band{{Capacity: 1, Refill: every}},
 	}
 }
 
 // waiting is an engine whose store uses the time of the synctest bubble.
-func waiting(t *testing.T, rules []fluxgate.Rule, options ...fluxgate.Option) *fluxgate.Engine {
+func waiting(t *testing.T, list []rules.Rule, options ...fluxgate.Option) *fluxgate.Engine {
 	t.Helper()
-	return newEngine(t, newStore(t, nil), ruleSet(t, rules...), options...)
+	return newEngine(t, newStore(t, nil), ruleSet(t, list...), options...)
 }
 
 // A request waits exactly until its tokens are due.
 func TestWait_Exact(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		engine := waiting(t, []fluxgate.Rule{queueing("q", 300*time.Millisecond)}, fluxgate.WithWaiting(time.Second, 10))
+		engine := waiting(t, []rules.Rule{queueing("q", 300*time.Millisecond)}, fluxgate.WithWaiting(time.Second, 10))
 		start := time.Now()
 		for i := range 4 {
 			if i == 3 {
@@ -49,7 +50,7 @@ func TestWait_Exact(t *testing.T) {
 // Requests are served in the order they arrive.
 func TestWait_Order(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		engine := waiting(t, []fluxgate.Rule{queueing("q", 100*time.Millisecond)}, fluxgate.WithWaiting(time.Minute, 100))
+		engine := waiting(t, []rules.Rule{queueing("q", 100*time.Millisecond)}, fluxgate.WithWaiting(time.Minute, 100))
 		start := time.Now()
 		var mu sync.Mutex
 		var served []string
@@ -74,7 +75,7 @@ func TestWait_Order(t *testing.T) {
 // A request that would wait too long is rejected at once.
 func TestWait_TooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		engine := waiting(t, []fluxgate.Rule{queueing("q", 100*time.Millisecond)}, fluxgate.WithWaiting(250*time.Millisecond, 100))
+		engine := waiting(t, []rules.Rule{queueing("q", 100*time.Millisecond)}, fluxgate.WithWaiting(250*time.Millisecond, 100))
 		var wg sync.WaitGroup
 		for range 3 { // due at 0, 100 and 200 ms
 			wg.Go(func() { check(t, engine, fluxgate.Request{}) })
@@ -98,7 +99,7 @@ func TestWait_TooLong(t *testing.T) {
 func TestWait_AtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const most, callers = 100, 10
-		engine := waiting(t, []fluxgate.Rule{queueing("q", 10*time.Millisecond)}, fluxgate.WithWaiting(5*time.Second, most))
+		engine := waiting(t, []rules.Rule{queueing("q", 10*time.Millisecond)}, fluxgate.WithWaiting(5*time.Second, most))
 		start := time.Now()
 		var wg sync.WaitGroup
 		for i := range callers + most {
@@ -136,7 +137,7 @@ func TestWait_AtOnce(t *testing.T) {
 // A canceled request gives its tokens back.
 func TestWait_Canceled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		engine := waiting(t, []fluxgate.Rule{queueing("q", time.Second)}, fluxgate.WithWaiting(time.Minute, 1))
+		engine := waiting(t, []rules.Rule{queueing("q", time.Second)}, fluxgate.WithWaiting(time.Minute, 1))
 		check(t, engine, fluxgate.Request{})
 		start := time.Now()
 		ctx, cancel := context.WithCancel(t.Context())
@@ -156,7 +157,7 @@ func TestWait_Canceled(t *testing.T) {
 // A request whose deadline is before its tokens are due is rejected at once.
 func TestWait_Deadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		engine := waiting(t, []fluxgate.Rule{queueing("q", time.Second)}, fluxgate.WithWaiting(time.Minute, 1))
+		engine := waiting(t, []rules.Rule{queueing("q", time.Second)}, fluxgate.WithWaiting(time.Minute, 1))
 		check(t, engine, fluxgate.Request{})
 		start := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
@@ -175,20 +176,20 @@ func TestWait_Policies(t *testing.T) {
 	wait := fluxgate.WithWaiting(time.Minute, 10)
 	for _, c := range []struct {
 		name    string
-		rule    fluxgate.Policy
+		rule    rules.Policy
 		options []fluxgate.Option
 		waits   bool
 	}{
-		{"those of a rule that says so", fluxgate.WaitForRefill, []fluxgate.Option{wait}, true},
-		{"none while waiting is not enabled", fluxgate.WaitForRefill, nil, false},
+		{"those of a rule that says so", rules.WaitForRefill, []fluxgate.Option{wait}, true},
+		{"none while waiting is not enabled", rules.WaitForRefill, nil, false},
 		{"none by default", "", []fluxgate.Option{wait}, false},
-		{"all where the engine says so", "", []fluxgate.Option{wait, fluxgate.WithPolicy(fluxgate.WaitForRefill)}, true},
-		{"not those of a rule that says otherwise", fluxgate.Reject, []fluxgate.Option{wait, fluxgate.WithPolicy(fluxgate.WaitForRefill)}, false},
+		{"all where the engine says so", "", []fluxgate.Option{wait, fluxgate.WithPolicy(rules.WaitForRefill)}, true},
+		{"not those of a rule that says otherwise", rules.Reject, []fluxgate.Option{wait, fluxgate.WithPolicy(rules.WaitForRefill)}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := with(queueing("q", time.Second), func(r *fluxgate.Rule) { r.OnLimitExceed = c.rule })
-				engine := waiting(t, []fluxgate.Rule{r}, c.options...)
+				r := with(queueing("q", time.Second), func(r *rules.Rule) { r.OnLimitExceed = c.rule })
+				engine := waiting(t, []rules.Rule{r}, c.options...)
 				check(t, engine, fluxgate.Request{})
 				start := time.Now()
 				d := check(t, engine, fluxgate.Request{})
@@ -206,7 +207,7 @@ func TestWait_Policies(t *testing.T) {
 // A peek is not held.
 func TestWait_Peek(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		engine := waiting(t, []fluxgate.Rule{queueing("q", time.Second)}, fluxgate.WithWaiting(time.Minute, 1))
+		engine := waiting(t, []rules.Rule{queueing("q", time.Second)}, fluxgate.WithWaiting(time.Minute, 1))
 		check(t, engine, fluxgate.Request{})
 		start := time.Now()
 		for range 3 {
@@ -221,7 +222,7 @@ func TestWait_Peek(t *testing.T) {
 // A request that another rule rejects does not wait.
 func TestWait_RejectingRule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		engine := waiting(t, []fluxgate.Rule{queueing("q", time.Second), rule("strict", 9, 1)}, fluxgate.WithWaiting(time.Minute, 10))
+		engine := waiting(t, []rules.Rule{queueing("q", time.Second), rule("strict", 9, 1)}, fluxgate.WithWaiting(time.Minute, 10))
 		check(t, engine, fluxgate.Request{})
 		start := time.Now()
 		for range 5 {
@@ -243,7 +244,7 @@ func TestWait_RejectingRule(t *testing.T) {
 
 func TestWait_LongestOfAllRules(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		engine := waiting(t, []fluxgate.Rule{queueing("short", time.Second), queueing("long", 3*time.Second)}, fluxgate.WithWaiting(time.Minute, 10))
+		engine := waiting(t, []rules.Rule{queueing("short", time.Second), queueing("long", 3*time.Second)}, fluxgate.WithWaiting(time.Minute, 10))
 		check(t, engine, fluxgate.Request{})
 		start := time.Now()
 		if d := check(t, engine, fluxgate.Request{}); !d.Allowed || d.Wait != 3*time.Second || time.Since(start) != 3*time.Second {
@@ -255,8 +256,8 @@ func TestWait_LongestOfAllRules(t *testing.T) {
 // A shadow rule holds no request.
 func TestWait_ShadowRule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		shadow := with(queueing("measured", time.Second), func(r *fluxgate.Rule) { r.Mode = fluxgate.ModeShadow })
-		engine := waiting(t, []fluxgate.Rule{shadow, rule("enforced", 0, 10)}, fluxgate.WithWaiting(time.Minute, 10))
+		shadow := with(queueing("measured", time.Second), func(r *rules.Rule) { r.Mode = rules.ModeShadow })
+		engine := waiting(t, []rules.Rule{shadow, rule("enforced", 0, 10)}, fluxgate.WithWaiting(time.Minute, 10))
 		start := time.Now()
 		for range 5 {
 			if d := check(t, engine, fluxgate.Request{}); !d.Allowed || d.Wait != 0 || time.Since(start) != 0 {

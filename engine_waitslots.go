@@ -1,6 +1,10 @@
 package fluxgate
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/fluxgate/fluxgate/store"
+)
 
 // WaitShare is the part of the wait slots that the requests waiting for one
 // bucket may take: one in so many, rounded up. With a tenth it takes ten
@@ -21,7 +25,7 @@ type waitSlots struct {
 	taken int
 	// buckets has the buckets that requests with a slot may wait for: at most
 	// MaxMatches for each slot.
-	buckets map[KeyID]int
+	buckets map[store.KeyID]int
 }
 
 // enter takes a slot for a request that may be held, and reports whether it
@@ -62,7 +66,7 @@ func (w *waitSlots) free(v *evaluation) bool {
 
 func (w *waitSlots) count(v *evaluation, change int) {
 	if w.buckets == nil {
-		w.buckets = make(map[KeyID]int)
+		w.buckets = make(map[store.KeyID]int)
 	}
 	w.taken += change
 	for i := range v.demands {

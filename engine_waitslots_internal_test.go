@@ -5,15 +5,18 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // waitSeen is a store that admits all, and calls seen with each request.
 type waitSeen struct {
-	Store
+	store.Store
 	seen func()
 }
 
-func (s *waitSeen) Take(_ context.Context, demands []Demand, out *Outcome) error {
+func (s *waitSeen) Take(_ context.Context, demands []store.Demand, out *store.Outcome) error {
 	s.seen()
 	out.Prepare(demands)
 	out.Decide(demands)
@@ -26,8 +29,8 @@ func (*waitSeen) Gateways() int { return 0 }
 // The slots remember no bucket longer than a request may wait for it.
 func TestWaitSlots_ForgetBuckets(t *testing.T) {
 	store := new(waitSeen)
-	rule := Rule{ID: "q", Scope: ScopeUser, OnLimitExceed: WaitForRefill, Bands: []Band{PerSecond(1)}}
-	engine := Must(New(store, Static(Must(NewRuleSet("api", rule))), WithWaiting(time.Second, 10)))
+	rule := rules.Rule{ID: "q", Scope: rules.ScopeUser, OnLimitExceed: rules.WaitForRefill, Bands: []rules.Band{rules.PerSecond(1)}}
+	engine := Must(New(store, Static(Must(rules.NewSet("api", rule))), WithWaiting(time.Second, 10)))
 	store.seen = func() {
 		if w := &engine.waits; w.taken != 1 || len(w.buckets) != 1 {
 			t.Errorf("while a request is decided %d slots are taken, for %d buckets", w.taken, len(w.buckets))

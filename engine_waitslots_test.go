@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // crowd sends n equal requests at once. It counts how many are rejected, and
@@ -40,9 +41,9 @@ func crowd(t *testing.T, engine *fluxgate.Engine, n int, req fluxgate.Request) (
 
 // emptied is an engine with these rules whose buckets of these requests have
 // no token left.
-func emptied(t *testing.T, slots int, rules []fluxgate.Rule, requests ...fluxgate.Request) *fluxgate.Engine {
+func emptied(t *testing.T, slots int, list []rules.Rule, requests ...fluxgate.Request) *fluxgate.Engine {
 	t.Helper()
-	engine := waiting(t, rules, fluxgate.WithWaiting(time.Hour, slots))
+	engine := waiting(t, list, fluxgate.WithWaiting(time.Hour, slots))
 	for _, req := range requests {
 		if d := check(t, engine, req); !d.Allowed || d.Wait > 0 {
 			t.Fatalf("the first request of %+v: %+v", req, answerOf(&d))
@@ -58,7 +59,7 @@ var ann, bob = fluxgate.Request{UserID: "ann"}, fluxgate.Request{UserID: "bob"}
 func TestWaitSlots_OneBucket(t *testing.T) {
 	for slots, share := range map[int]int{1: 1, 2: 1, 10: 1, 11: 2, 100: 10, 1000: 100} {
 		synctest.Test(t, func(t *testing.T) {
-			engine := emptied(t, slots, []fluxgate.Rule{queueing("q", time.Second)}, ann, bob)
+			engine := emptied(t, slots, []rules.Rule{queueing("q", time.Second)}, ann, bob)
 			if held := crowd(t, engine, slots+5, ann); held != share {
 				t.Errorf("of %d slots one bucket takes %d, want %d", slots, held, share)
 			}
@@ -73,8 +74,8 @@ func TestWaitSlots_OneBucket(t *testing.T) {
 // slots.
 func TestWaitSlots_Global(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		global := with(queueing("q", time.Second), func(r *fluxgate.Rule) { r.Scope = fluxgate.ScopeGlobal })
-		engine := emptied(t, 100, []fluxgate.Rule{global}, ann)
+		global := with(queueing("q", time.Second), func(r *rules.Rule) { r.Scope = rules.ScopeGlobal })
+		engine := emptied(t, 100, []rules.Rule{global}, ann)
 		if held := crowd(t, engine, 120, ann); held != 100 {
 			t.Errorf("of 100 slots a GLOBAL rule takes %d", held)
 		}
@@ -86,9 +87,9 @@ func TestWaitSlots_Global(t *testing.T) {
 // one, which may use all slots.
 func TestWaitSlots_GlobalWithIdentity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		global := with(queueing("q", time.Second), func(r *fluxgate.Rule) { r.Scope = fluxgate.ScopeGlobal })
-		engine := waiting(t, []fluxgate.Rule{global}, fluxgate.WithWaiting(time.Hour, 100),
-			fluxgate.WithIdentity(func(_ *fluxgate.Rule, req *fluxgate.Request) string {
+		global := with(queueing("q", time.Second), func(r *rules.Rule) { r.Scope = rules.ScopeGlobal })
+		engine := waiting(t, []rules.Rule{global}, fluxgate.WithWaiting(time.Hour, 100),
+			fluxgate.WithIdentity(func(_ *rules.Rule, req *fluxgate.Request) string {
 				if req.UserID == "" && !req.IP.IsValid() {
 					return "a request of nothing, which no caller sends"
 				}
@@ -109,18 +110,18 @@ func TestWaitSlots_GlobalWithIdentity(t *testing.T) {
 // Only a rule that would hold the request gives its bucket a share: one that
 // rejects or only measures does not.
 func TestWaitSlots_OtherRulesDoNotCount(t *testing.T) {
-	global := with(queueing("q", time.Second), func(r *fluxgate.Rule) { r.Scope = fluxgate.ScopeGlobal })
+	global := with(queueing("q", time.Second), func(r *rules.Rule) { r.Scope = rules.ScopeGlobal })
 	for name, c := range map[string]struct {
-		other fluxgate.Rule
+		other rules.Rule
 		held  int
 	}{
 		"holds":    {queueing("other", time.Second), 10},
-		"rejects":  {with(rule("other", 0, 1000), func(r *fluxgate.Rule) { r.Scope = fluxgate.ScopeUser }), 100},
-		"measures": {with(queueing("other", time.Second), func(r *fluxgate.Rule) { r.Mode = fluxgate.ModeShadow }), 100},
+		"rejects":  {with(rule("other", 0, 1000), func(r *rules.Rule) { r.Scope = rules.ScopeUser }), 100},
+		"measures": {with(queueing("other", time.Second), func(r *rules.Rule) { r.Mode = rules.ModeShadow }), 100},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				engine := emptied(t, 100, []fluxgate.Rule{global, c.other}, ann)
+				engine := emptied(t, 100, []rules.Rule{global, c.other}, ann)
 				if held := crowd(t, engine, 120, ann); held != c.held {
 					t.Errorf("%d requests are held, want %d", held, c.held)
 				}
@@ -134,11 +135,11 @@ func TestWaitSlots_OtherRulesDoNotCount(t *testing.T) {
 func TestWaitSlots_GivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		byUser := queueing("by-user", time.Second)
-		byIP := with(queueing("by-ip", time.Second), func(r *fluxgate.Rule) { r.Scope = fluxgate.ScopeIP })
+		byIP := with(queueing("by-ip", time.Second), func(r *rules.Rule) { r.Scope = rules.ScopeIP })
 		here := netip.MustParseAddr("203.0.113.7")
 		annHere, bobHere := fluxgate.Request{UserID: "ann", IP: here}, fluxgate.Request{UserID: "bob", IP: here}
 		annThere := fluxgate.Request{UserID: "ann", IP: netip.MustParseAddr("203.0.113.8")}
-		engine := emptied(t, 20, []fluxgate.Rule{byUser, byIP}, annHere)
+		engine := emptied(t, 20, []rules.Rule{byUser, byIP}, annHere)
 		if held := crowd(t, engine, 1, annThere); held != 1 {
 			t.Fatal("the first request is not held")
 		}
@@ -161,7 +162,7 @@ func TestWaitSlots_GivenBack(t *testing.T) {
 // A peek says what would happen to the request and takes no slot.
 func TestWaitSlots_Peek(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		engine := emptied(t, 20, []fluxgate.Rule{queueing("q", time.Second)}, ann, bob)
+		engine := emptied(t, 20, []rules.Rule{queueing("q", time.Second)}, ann, bob)
 		peek := fluxgate.Request{UserID: "ann", Cost: 1, Peek: true}
 		for range 5 {
 			if d := check(t, engine, peek); !d.Allowed || d.Wait != time.Second {

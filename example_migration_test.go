@@ -14,13 +14,14 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/httplimit"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/store/memstore"
 )
 
 // In place of redis_rate, with redisstore as the store.
 func ExampleKeyLimiter_insteadOfRedisRate() {
 	ctx, store := context.Background(), fluxgate.Must(memstore.New(memstore.Config{}))
-	projects := fluxgate.NewKeyLimiter(store, "projects", fluxgate.Band{Capacity: 20, RefillTokens: 10, Refill: time.Second})
+	projects := fluxgate.NewKeyLimiter(store, "projects", rules.Band{Capacity: 20, RefillTokens: 10, Refill: time.Second})
 	d, err := projects.Allow(ctx, "project:123")
 	fmt.Println(d.Allowed, d.Remaining, err)
 	// Output: true 19 <nil>
@@ -30,7 +31,7 @@ func ExampleKeyLimiter_insteadOfRedisRate() {
 func ExampleKeyLimiter_insteadOfTimeRate() {
 	ctx, store := context.Background(), fluxgate.Must(memstore.New(memstore.Config{}))
 	user, w := "ada", httptest.NewRecorder()
-	limiter := fluxgate.NewKeyLimiter(store, "uploads", fluxgate.Band{Capacity: 20, RefillTokens: 10, Refill: time.Second})
+	limiter := fluxgate.NewKeyLimiter(store, "uploads", rules.Band{Capacity: 20, RefillTokens: 10, Refill: time.Second})
 	if d, err := limiter.Allow(ctx, user); err == nil && !d.Allowed {
 		http.Error(w, "too many requests", http.StatusTooManyRequests)
 	}
@@ -43,10 +44,10 @@ func ExampleStatic_insteadOfHTTPRate() {
 	store := fluxgate.Must(memstore.New(memstore.Config{}))
 	mux := http.NewServeMux()
 	user := func(r *http.Request) string { return r.Header.Get("X-User") }
-	rules := fluxgate.Must(fluxgate.NewRuleSet("api-limits", fluxgate.Rule{
-		ID: "per-user", Scope: fluxgate.ScopeUser, Bands: []fluxgate.Band{fluxgate.PerMinute(100)},
+	set := fluxgate.Must(rules.NewSet("api-limits", rules.Rule{
+		ID: "per-user", Scope: rules.ScopeUser, Bands: []rules.Band{rules.PerMinute(100)},
 	}))
-	engine := fluxgate.Must(fluxgate.New(store, fluxgate.Static(rules)))
+	engine := fluxgate.Must(fluxgate.New(store, fluxgate.Static(set)))
 	limit := fluxgate.Must(httplimit.New(engine, httplimit.WithUserFunc(user)))
 	handler := limit(mux)
 	w := httptest.NewRecorder()

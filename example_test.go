@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/store/memstore"
 )
 
 // A hundred requests a minute for every address.
 func Example() {
-	rules, err := fluxgate.NewRuleSet("api-limits", fluxgate.Rule{
-		ID: "per-ip", Scope: fluxgate.ScopeIP, Bands: []fluxgate.Band{fluxgate.PerMinute(100)},
+	set, err := rules.NewSet("api-limits", rules.Rule{
+		ID: "per-ip", Scope: rules.ScopeIP, Bands: []rules.Band{rules.PerMinute(100)},
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -23,7 +24,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	engine, err := fluxgate.New(store, fluxgate.Static(rules), fluxgate.WithRuleSet("api-limits"))
+	engine, err := fluxgate.New(store, fluxgate.Static(set), fluxgate.WithRuleSet("api-limits"))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -41,11 +42,11 @@ func Example() {
 // A rejection names the rule and the band that bind, and when to retry. It has
 // taken nothing.
 func ExampleEngine_Check() {
-	rules, err := fluxgate.NewRuleSet("api-limits",
-		fluxgate.Rule{ID: "everyone", Bands: []fluxgate.Band{fluxgate.PerMinute(1_000)}},
-		fluxgate.Rule{
-			ID: "exports", Paths: []string{"/export/**"}, Scope: fluxgate.ScopeUser,
-			Bands: []fluxgate.Band{{Label: "hourly", Capacity: 2, Refill: time.Hour}},
+	set, err := rules.NewSet("api-limits",
+		rules.Rule{ID: "everyone", Bands: []rules.Band{rules.PerMinute(1_000)}},
+		rules.Rule{
+			ID: "exports", Paths: []string{"/export/**"}, Scope: rules.ScopeUser,
+			Bands: []rules.Band{{Label: "hourly", Capacity: 2, Refill: time.Hour}},
 		})
 	if err != nil {
 		log.Fatal(err)
@@ -54,7 +55,7 @@ func ExampleEngine_Check() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	engine, err := fluxgate.New(store, fluxgate.Static(rules), fluxgate.WithRuleSet("api-limits"))
+	engine, err := fluxgate.New(store, fluxgate.Static(set), fluxgate.WithRuleSet("api-limits"))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -80,8 +81,8 @@ func ExampleEngine_Check() {
 // The cost of a request is often known only at its end: bytes, rows, model
 // tokens. Take an estimate first and settle it later.
 func ExampleEngine_Settle() {
-	rules, err := fluxgate.NewRuleSet("llm", fluxgate.Rule{
-		ID: "model-tokens", Scope: fluxgate.ScopeAPIKey, Bands: []fluxgate.Band{fluxgate.PerDay(10_000)},
+	set, err := rules.NewSet("llm", rules.Rule{
+		ID: "model-tokens", Scope: rules.ScopeAPIKey, Bands: []rules.Band{rules.PerDay(10_000)},
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -90,7 +91,7 @@ func ExampleEngine_Settle() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	engine, err := fluxgate.New(store, fluxgate.Static(rules), fluxgate.WithRuleSet("llm"))
+	engine, err := fluxgate.New(store, fluxgate.Static(set), fluxgate.WithRuleSet("llm"))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -114,8 +115,8 @@ func ExampleEngine_Settle() {
 }
 
 // A rule set in JSON, as the admin API and files have it.
-func ExampleParseRuleSet() {
-	rules, err := fluxgate.ParseRuleSet([]byte(`{"id": "api", "rules": [
+func Example_parse() {
+	set, err := rules.Parse([]byte(`{"id": "api", "rules": [
 		{"id": "everyone", "group": "plan", "limitScope": "USER_ID", "bands": [{"capacity": 100, "refill": "1m"}]},
 		{"id": "premium", "group": "plan", "limitScope": "USER_ID", "bands": [{"capacity": 1000, "refill": "1m"}],
 		 "priority": 10, "when": {"attributes": {"tier": ["premium"]}}}
@@ -123,7 +124,7 @@ func ExampleParseRuleSet() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	for r := range rules.Rules() {
+	for r := range set.Rules() {
 		fmt.Println(r.ID, r.Bands[0].Name())
 	}
 	// Output:
@@ -134,13 +135,13 @@ func ExampleParseRuleSet() {
 // Which rules apply to a request, why others do not, and what would be decided
 // now. Nothing is taken.
 func ExampleEngine_Explain() {
-	rules, err := fluxgate.NewRuleSet("api-limits",
-		fluxgate.Rule{ID: "everyone", Group: "plan", Scope: fluxgate.ScopeIP, Bands: []fluxgate.Band{fluxgate.PerMinute(100)}},
-		fluxgate.Rule{
-			ID: "premium", Group: "plan", Priority: 10, Scope: fluxgate.ScopeUser, Bands: []fluxgate.Band{fluxgate.PerMinute(1_000)},
-			When: fluxgate.When{Attributes: map[string][]string{"tier": {"premium"}}},
+	set, err := rules.NewSet("api-limits",
+		rules.Rule{ID: "everyone", Group: "plan", Scope: rules.ScopeIP, Bands: []rules.Band{rules.PerMinute(100)}},
+		rules.Rule{
+			ID: "premium", Group: "plan", Priority: 10, Scope: rules.ScopeUser, Bands: []rules.Band{rules.PerMinute(1_000)},
+			When: rules.When{Attributes: map[string][]string{"tier": {"premium"}}},
 		},
-		fluxgate.Rule{ID: "exports", Paths: []string{"/export/**"}, Bands: []fluxgate.Band{fluxgate.PerHour(5)}})
+		rules.Rule{ID: "exports", Paths: []string{"/export/**"}, Bands: []rules.Band{rules.PerHour(5)}})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -148,7 +149,7 @@ func ExampleEngine_Explain() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	engine, err := fluxgate.New(store, fluxgate.Static(rules), fluxgate.WithRuleSet("api-limits"))
+	engine, err := fluxgate.New(store, fluxgate.Static(set), fluxgate.WithRuleSet("api-limits"))
 	if err != nil {
 		log.Fatal(err)
 	}

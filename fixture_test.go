@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/memstore"
 	"github.com/fluxgate/fluxgate/store/storetest"
 )
@@ -24,10 +26,10 @@ type gate struct {
 	clock *storetest.Clock
 }
 
-func newGate(t testing.TB, rules []fluxgate.Rule, options ...fluxgate.Option) *gate {
+func newGate(t testing.TB, list []rules.Rule, options ...fluxgate.Option) *gate {
 	t.Helper()
 	clock := storetest.NewClock()
-	return &gate{TB: t, clock: clock, Engine: newEngine(t, newStore(t, clock.Now), ruleSet(t, rules...), options...)}
+	return &gate{TB: t, clock: clock, Engine: newEngine(t, newStore(t, clock.Now), ruleSet(t, list...), options...)}
 }
 
 // newStore returns a store in memory; without a clock it uses the time of its
@@ -41,9 +43,9 @@ func newStore(t testing.TB, clock func() time.Time) *memstore.Store {
 	return store
 }
 
-func ruleSet(t testing.TB, rules ...fluxgate.Rule) *fluxgate.RuleSet {
+func ruleSet(t testing.TB, list ...rules.Rule) *rules.Set {
 	t.Helper()
-	set, err := fluxgate.NewRuleSet("api", rules...)
+	set, err := rules.NewSet("api", list...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,20 +59,20 @@ type replaceable struct {
 
 func (r *replaceable) RuleSet(context.Context, string) *fluxgate.Compiled { return r.set.Load() }
 
-func (r *replaceable) use(set *fluxgate.RuleSet) { r.set.Store(compile(set)) }
+func (r *replaceable) use(set *rules.Set) { r.set.Store(compile(set)) }
 
 // compile is nil without a rule set.
-func compile(set *fluxgate.RuleSet) *fluxgate.Compiled {
+func compile(set *rules.Set) *fluxgate.Compiled {
 	if set == nil {
 		return nil
 	}
 	return fluxgate.Must(fluxgate.Compile(set))
 }
 
-func newEngine(t testing.TB, store fluxgate.Store, set *fluxgate.RuleSet, options ...fluxgate.Option) *fluxgate.Engine {
+func newEngine(t testing.TB, buckets store.Store, set *rules.Set, options ...fluxgate.Option) *fluxgate.Engine {
 	t.Helper()
 	options = append([]fluxgate.Option{fluxgate.WithRuleSet("api")}, options...)
-	engine, err := fluxgate.New(store, fluxgate.Static(set), options...)
+	engine, err := fluxgate.New(buckets, fluxgate.Static(set), options...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +131,7 @@ func bands(d *fluxgate.Decision) []string {
 		if b.Shadow() {
 			words += " shadow"
 		}
-		if b.Source != fluxgate.FromStore {
+		if b.Source != store.FromStore {
 			words += " from " + b.Source.String()
 		}
 		all = append(all, words)
@@ -152,24 +154,26 @@ var (
 )
 
 // perHour is a labelled band that a test without a moving clock empties.
-func perHour(label string, n int64) fluxgate.Band {
-	return fluxgate.Band{Label: label, Capacity: n, Refill: time.Hour}
+func perHour(label string, n int64) rules.Band {
+	return rules.Band{Label: label, Capacity: n, Refill: time.Hour}
 }
 
 // rule is a rule for everyone with one band of n an hour, labelled "hour".
-func rule(id string, priority int, n int64) fluxgate.Rule {
-	return fluxgate.Rule{ID: id, Priority: priority, Bands: []fluxgate.Band{perHour("hour", n)}}
+func rule(id string, priority int, n int64) rules.Rule {
+	return rules.Rule{ID: id, Priority: priority, Bands: []rules.Band{perHour("hour", n)}}
 }
 
+func rulesOf(s *rules.Set) []rules.Rule { return slices.Collect(s.Rules()) }
+
 // with changes a rule.
-func with(r fluxgate.Rule, change func(*fluxgate.Rule)) fluxgate.Rule {
+func with(r rules.Rule, change func(*rules.Rule)) rules.Rule {
 	change(&r)
 	return r
 }
 
 // faulty is a store with injected faults.
 type faulty struct {
-	fluxgate.Store
+	store.Store
 	mu sync.Mutex // the engine charges the store in the background
 	// fails is the error of Take and Peek, settleFails that of Settle.
 	fails, settleFails error
@@ -185,29 +189,29 @@ func (f *faulty) setAway(rules map[string]bool) { f.mu.Lock(); defer f.mu.Unlock
 func (f *faulty) setAnswered(call func())       { f.mu.Lock(); defer f.mu.Unlock(); f.answered = call }
 
 // SetLevel does nothing: as a fallback it begins full.
-func (f *faulty) SetLevel(*fluxgate.Demand, *fluxgate.Result) {}
+func (f *faulty) SetLevel(*store.Demand, *store.Result) {}
 
-func (f *faulty) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
+func (f *faulty) Take(ctx context.Context, demands []store.Demand, out *store.Outcome) error {
 	return f.answer(ctx, demands, out, f.Store.Take)
 }
 
-func (f *faulty) Peek(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
+func (f *faulty) Peek(ctx context.Context, demands []store.Demand, out *store.Outcome) error {
 	return f.answer(ctx, demands, out, f.Store.Peek)
 }
 
-func (f *faulty) Settle(ctx context.Context, takes fluxgate.Takes, actual []int64) ([]fluxgate.Settlement, error) {
+func (f *faulty) Settle(ctx context.Context, takes store.Takes, actual []int64) ([]store.Settlement, error) {
 	f.mu.Lock()
 	fails, settleFails, away := f.fails, f.settleFails, f.away
 	f.mu.Unlock()
-	switch notSent := errors.Is(fails, fluxgate.ErrNotSent) || errors.Is(fails, fluxgate.ErrRefused); {
+	switch notSent := errors.Is(fails, store.ErrNotSent) || errors.Is(fails, store.ErrRefused); {
 	case settleFails != nil:
 		return nil, settleFails
 	case notSent:
-		return slices.Repeat([]fluxgate.Settlement{{NotSent: fails}}, len(takes)), nil
+		return slices.Repeat([]store.Settlement{{NotSent: fails}}, len(takes)), nil
 	case fails != nil:
 		return nil, fails
 	case away[takes[0].Key.Rule]:
-		return slices.Repeat([]fluxgate.Settlement{{NotSent: fluxgate.ErrNotSent}}, len(takes)), nil
+		return slices.Repeat([]store.Settlement{{NotSent: store.ErrNotSent}}, len(takes)), nil
 	}
 	return f.Store.Settle(ctx, takes, actual)
 }
@@ -215,8 +219,8 @@ func (f *faulty) Settle(ctx context.Context, takes fluxgate.Takes, actual []int6
 // answer marks the demands of rules that are away as Unavailable, as a cluster
 // does if a shard is down.
 func (f *faulty) answer(
-	ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome,
-	store func(context.Context, []fluxgate.Demand, *fluxgate.Outcome) error,
+	ctx context.Context, demands []store.Demand, out *store.Outcome,
+	buckets func(context.Context, []store.Demand, *store.Outcome) error,
 ) error {
 	f.mu.Lock()
 	answered, fails, away := f.answered, f.fails, f.away
@@ -227,22 +231,22 @@ func (f *faulty) answer(
 	if fails != nil {
 		return fails
 	}
-	var reached []fluxgate.Demand
+	var reached []store.Demand
 	for _, d := range demands {
 		if !away[d.Key.Rule] {
 			reached = append(reached, d)
 		}
 	}
-	var part fluxgate.Outcome
+	var part store.Outcome
 	if len(reached) > 0 {
-		if err := store(ctx, reached, &part); err != nil {
+		if err := buckets(ctx, reached, &part); err != nil {
 			return err
 		}
 	}
 	out.Prepare(demands)
 	for i := range demands {
 		if away[demands[i].Key.Rule] {
-			out.Results[i].Status = fluxgate.Unavailable
+			out.Results[i].Status = store.Unavailable
 			continue
 		}
 		out.Results[i] = part.Results[0]

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate/internal/keyfield"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 var (
@@ -27,7 +29,7 @@ const keyLimiterSet = "key limiter"
 // a user. It is for programs that have a key and a limit and no rules: its
 // buckets are as exact, and with Redis as shared, as those of an [Engine].
 type KeyLimiter struct {
-	store Store
+	store store.Store
 	rule  *keyedRule
 }
 
@@ -36,10 +38,10 @@ type KeyLimiter struct {
 // of the same name over the same store share their buckets; those of different
 // names never do. It panics if the name or the bands are not valid: they are
 // constants of the program.
-func NewKeyLimiter(store Store, name string, bands ...Band) *KeyLimiter {
-	set := Must(Compile(Must(NewRuleSet(name, Rule{ID: name, Bands: bands}))))
-	rule := keyedRule{compiledRule: &set.active[0], prefix: newKeyPrefix(store.Salt(), keyLimiterSet, name)}
-	return &KeyLimiter{store, &rule}
+func NewKeyLimiter(buckets store.Store, name string, bands ...rules.Band) *KeyLimiter {
+	set := Must(Compile(Must(rules.NewSet(name, rules.Rule{ID: name, Bands: bands}))))
+	rule := keyedRule{compiledRule: &set.active[0], prefix: newKeyPrefix(buckets.Salt(), keyLimiterSet, name)}
+	return &KeyLimiter{buckets, &rule}
 }
 
 // Allow takes one token for a key if one is available. An error means that
@@ -50,12 +52,12 @@ func (l *KeyLimiter) Allow(ctx context.Context, key string) (Decision, error) {
 
 // AllowN takes n tokens for a key, or none if fewer are available.
 func (l *KeyLimiter) AllowN(ctx context.Context, key string, n int64) (Decision, error) {
-	return l.decide(ctx, key, Demand{Cost: n}, false)
+	return l.decide(ctx, key, store.Demand{Cost: n}, false)
 }
 
 // Peek reports what is left for a key, and takes nothing.
 func (l *KeyLimiter) Peek(ctx context.Context, key string) (Decision, error) {
-	return l.decide(ctx, key, Demand{}, true)
+	return l.decide(ctx, key, store.Demand{}, true)
 }
 
 // Wait takes one token for a key and returns when it is available: tokens are
@@ -64,11 +66,11 @@ func (l *KeyLimiter) Peek(ctx context.Context, key string) (Decision, error) {
 // at once. If ctx is canceled during the wait, what can be given back is given
 // back.
 func (l *KeyLimiter) Wait(ctx context.Context, key string) error {
-	longest := MaxWait
+	longest := store.MaxWait
 	if deadline, ok := ctx.Deadline(); ok {
 		longest = max(0, min(longest, time.Until(deadline)))
 	}
-	d, err := l.decide(ctx, key, Demand{Cost: 1, MaxWait: longest}, false)
+	d, err := l.decide(ctx, key, store.Demand{Cost: 1, MaxWait: longest}, false)
 	switch {
 	case err != nil:
 		return err
@@ -92,42 +94,42 @@ func (l *KeyLimiter) Wait(ctx context.Context, key string) error {
 
 // Settle corrects what was taken to the cost that is known now, as
 // [Engine.Settle] does.
-func (l *KeyLimiter) Settle(ctx context.Context, receipt *Receipt, actual int64) (Settlement, error) {
+func (l *KeyLimiter) Settle(ctx context.Context, receipt *Receipt, actual int64) (store.Settlement, error) {
 	if receipt == nil {
-		return Settlement{}, nil
+		return store.Settlement{}, nil
 	}
 	costs := receipt.Takes.Same(actual)
 	if err := receipt.check(costs); err != nil {
-		return Settlement{}, err
+		return store.Settlement{}, err
 	}
 	if !receipt.Spend() {
-		return Settlement{}, ErrSettled
+		return store.Settlement{}, ErrSettled
 	}
 	settled, err := l.store.Settle(ctx, receipt.Takes, costs)
-	return MergeSettlements(settled), SettleError(settled, err)
+	return store.MergeSettlements(settled), store.SettleError(settled, err)
 }
 
 // decide fills in the key and the bands of the demand.
-func (l *KeyLimiter) decide(ctx context.Context, key string, d Demand, peek bool) (Decision, error) {
+func (l *KeyLimiter) decide(ctx context.Context, key string, d store.Demand, peek bool) (Decision, error) {
 	var space [256]byte
 	identity, ok := appendIdentity(append(space[:0], l.rule.prefix[:]...), keyfield.Resolved, key)
 	if !ok {
-		return Decision{}, fmt.Errorf("limiter %s: %w: the key is empty", l.rule.ID, ErrDemand)
+		return Decision{}, fmt.Errorf("limiter %s: %w: the key is empty", l.rule.ID, store.ErrDemand)
 	}
 	sum := sha256.Sum256(identity)
-	d.Key, d.Bands = Key{RuleSet: keyLimiterSet, Rule: l.rule.ID, ID: KeyID(sum[:len(KeyID{})])}, l.rule.bandsNow()
+	d.Key, d.Bands = store.Key{RuleSet: keyLimiterSet, Rule: l.rule.ID, ID: store.KeyID(sum[:len(store.KeyID{})])}, l.rule.bandsNow()
 	if l.rule.slots {
 		d.Holder = newHolder()
 	}
 	v := newEvaluation(1)
 	v.peek, v.rules, v.demands = peek, append(v.rules, appliedRule{keyedRule: l.rule}), append(v.demands, d)
 	if err := v.decideIn(ctx, l.store, v.demands, &v.outcome); err != nil {
-		if ctx.Err() != nil || errors.Is(err, ErrDemand) {
+		if ctx.Err() != nil || errors.Is(err, store.ErrDemand) {
 			return Decision{}, fmt.Errorf("limiter %s: %w", l.rule.ID, err)
 		}
 		return Decision{}, fmt.Errorf("limiter %s: %w: %w", l.rule.ID, ErrUndecided, err)
 	}
-	if v.outcome.Admission == Undecided {
+	if v.outcome.Admission == store.Undecided {
 		return Decision{}, fmt.Errorf("limiter %s: %w", l.rule.ID, ErrUndecided)
 	}
 	return v.decision(nil), nil

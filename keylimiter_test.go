@@ -9,12 +9,14 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/memstore"
 )
 
 func ExampleNewKeyLimiter() {
 	store := fluxgate.Must(memstore.New(memstore.Config{}))
-	logins := fluxgate.NewKeyLimiter(store, "logins", fluxgate.PerMinute(2))
+	logins := fluxgate.NewKeyLimiter(store, "logins", rules.PerMinute(2))
 	for range 3 {
 		d, err := logins.Allow(context.Background(), "user:42")
 		if err != nil {
@@ -33,11 +35,11 @@ func ExampleNewKeyLimiter() {
 func TestKeyLimiter_Buckets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newStore(t, nil)
-		a := fluxgate.NewKeyLimiter(store, "a", fluxgate.PerMinute(2), fluxgate.PerHour(3))
-		again := fluxgate.NewKeyLimiter(store, "a", fluxgate.PerMinute(2), fluxgate.PerHour(3))
-		b := fluxgate.NewKeyLimiter(store, "b", fluxgate.PerMinute(2))
-		engine := newEngine(t, store, ruleSet(t, fluxgate.Rule{ID: "a", Scope: fluxgate.ScopeUser, Bands: []fluxgate.Band{fluxgate.PerMinute(2)}}),
-			fluxgate.WithIdentity(func(*fluxgate.Rule, *fluxgate.Request) string { return "x" }))
+		a := fluxgate.NewKeyLimiter(store, "a", rules.PerMinute(2), rules.PerHour(3))
+		again := fluxgate.NewKeyLimiter(store, "a", rules.PerMinute(2), rules.PerHour(3))
+		b := fluxgate.NewKeyLimiter(store, "b", rules.PerMinute(2))
+		engine := newEngine(t, store, ruleSet(t, rules.Rule{ID: "a", Scope: rules.ScopeUser, Bands: []rules.Band{rules.PerMinute(2)}}),
+			fluxgate.WithIdentity(func(*rules.Rule, *fluxgate.Request) string { return "x" }))
 		allow := func(l *fluxgate.KeyLimiter, key string, n int64, want bool) {
 			t.Helper()
 			if d, err := l.AllowN(t.Context(), key, n); err != nil || d.Allowed != want {
@@ -66,7 +68,7 @@ func TestKeyLimiter_Buckets(t *testing.T) {
 
 func TestKeyLimiter_Wait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := fluxgate.NewKeyLimiter(newStore(t, nil), "queue", fluxgate.Band{Capacity: 1, Refill: time.Second})
+		l := fluxgate.NewKeyLimiter(newStore(t, nil), "queue", rules.Band{Capacity: 1, Refill: time.Second})
 		start := time.Now()
 		for i := range 3 {
 			if err := l.Wait(t.Context(), "x"); err != nil || time.Since(start) != time.Duration(i)*time.Second {
@@ -91,7 +93,7 @@ func TestKeyLimiter_Wait(t *testing.T) {
 }
 
 func TestKeyLimiter_Settle(t *testing.T) {
-	l := fluxgate.NewKeyLimiter(newStore(t, nil), "tokens", fluxgate.PerHour(10))
+	l := fluxgate.NewKeyLimiter(newStore(t, nil), "tokens", rules.PerHour(10))
 	d, err := l.AllowN(t.Context(), "x", 8)
 	if err != nil {
 		t.Fatal(err)
@@ -108,19 +110,19 @@ func TestKeyLimiter_Settle(t *testing.T) {
 }
 
 func TestKeyLimiter_Errors(t *testing.T) {
-	l := fluxgate.NewKeyLimiter(newStore(t, nil), "a", fluxgate.PerMinute(1))
-	if _, err := l.Allow(t.Context(), ""); !errors.Is(err, fluxgate.ErrDemand) {
+	l := fluxgate.NewKeyLimiter(newStore(t, nil), "a", rules.PerMinute(1))
+	if _, err := l.Allow(t.Context(), ""); !errors.Is(err, store.ErrDemand) {
 		t.Errorf("an empty key: %v", err)
 	}
-	if _, err := l.AllowN(t.Context(), "x", -1); !errors.Is(err, fluxgate.ErrDemand) {
+	if _, err := l.AllowN(t.Context(), "x", -1); !errors.Is(err, store.ErrDemand) {
 		t.Errorf("a negative cost: %v", err)
 	}
-	away := fluxgate.NewKeyLimiter(failingStore{newStore(t, nil)}, "a", fluxgate.PerMinute(1))
+	away := fluxgate.NewKeyLimiter(failingStore{newStore(t, nil)}, "a", rules.PerMinute(1))
 	if d, err := away.Allow(t.Context(), "x"); !errors.Is(err, fluxgate.ErrUndecided) || d.Allowed {
 		t.Errorf("the store is away: %+v, %v", d, err)
 	}
 	for name, make := range map[string]func(){
-		"the name":  func() { fluxgate.NewKeyLimiter(newStore(t, nil), "a b", fluxgate.PerMinute(1)) },
+		"the name":  func() { fluxgate.NewKeyLimiter(newStore(t, nil), "a b", rules.PerMinute(1)) },
 		"the bands": func() { fluxgate.NewKeyLimiter(newStore(t, nil), "a") },
 	} {
 		func() {
@@ -134,8 +136,8 @@ func TestKeyLimiter_Errors(t *testing.T) {
 	}
 }
 
-type failingStore struct{ fluxgate.Store }
+type failingStore struct{ store.Store }
 
-func (failingStore) Take(context.Context, []fluxgate.Demand, *fluxgate.Outcome) error {
+func (failingStore) Take(context.Context, []store.Demand, *store.Outcome) error {
 	return errors.New("no connection")
 }

@@ -1,6 +1,10 @@
 package fluxgate
 
-import "context"
+import (
+	"context"
+
+	"github.com/fluxgate/fluxgate/store"
+)
 
 // Limiter decides requests: an [*Engine] in this process, or the client of
 // package client, which calls a server.
@@ -11,10 +15,10 @@ type Limiter interface {
 	Check(ctx context.Context, req *Request) (Decision, error)
 	// Settle corrects what was taken for a request to its actual cost, under rules
 	// that count requests. A cost of 0 withdraws the request.
-	Settle(ctx context.Context, receipt *Receipt, actual int64) (Settlement, error)
+	Settle(ctx context.Context, receipt *Receipt, actual int64) (store.Settlement, error)
 	// SettleUsage corrects it to what the request has used, under all rules, and
 	// returns the settlements by measure.
-	SettleUsage(ctx context.Context, receipt *Receipt, usage *Usage) (map[string]Settlement, error)
+	SettleUsage(ctx context.Context, receipt *Receipt, usage *Usage) (map[string]store.Settlement, error)
 	// Extend renews the slots that a receipt holds under rules that limit how many
 	// requests there are at the same time, or returns ErrNotHeld, or ErrPartlyHeld.
 	Extend(ctx context.Context, receipt *Receipt) error

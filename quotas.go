@@ -6,21 +6,23 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate/internal/calendar"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // quotas keeps the bands of a rule that has quotas with the edges of their
 // current periods.
 type quotas struct {
 	zones   []*time.Location // of each band, nil for other kinds
-	current atomic.Pointer[[]ExactBand]
+	current atomic.Pointer[[]store.ExactBand]
 }
 
 // newQuotas is nil for a rule without quotas.
-func newQuotas(r *Rule) (*quotas, error) {
+func newQuotas(r *rules.Rule) (*quotas, error) {
 	q := &quotas{zones: make([]*time.Location, len(r.Bands))}
 	found := false
 	for i, b := range r.Bands {
-		if b.Kind != Quota {
+		if b.Kind != rules.Quota {
 			continue
 		}
 		zone, err := calendar.Zone(b.Timezone)
@@ -38,7 +40,7 @@ func newQuotas(r *Rule) (*quotas, error) {
 // bandsNow returns the bands of the rule. Those of quotas have the edges of the
 // current period and the next, by the clock of this machine: the store decides
 // when a period ends.
-func (r *compiledRule) bandsNow() []ExactBand {
+func (r *compiledRule) bandsNow() []store.ExactBand {
 	if r.quotas == nil {
 		return r.bands
 	}
@@ -58,7 +60,7 @@ func (r *compiledRule) bandsNow() []ExactBand {
 }
 
 // hold reports whether a moment is in the current period of all quotas.
-func (q *quotas) hold(bands []ExactBand, now time.Time) bool {
+func (q *quotas) hold(bands []store.ExactBand, now time.Time) bool {
 	at := now.UnixMicro()
 	for i, zone := range q.zones {
 		if zone != nil && (at < bands[i].Edges[0] || at >= bands[i].Edges[1]) {
@@ -68,7 +70,7 @@ func (q *quotas) hold(bands []ExactBand, now time.Time) bool {
 	return true
 }
 
-func edges(p Period, zone *time.Location, at time.Time) (micros [3]int64) {
+func edges(p rules.Period, zone *time.Location, at time.Time) (micros [3]int64) {
 	for i, edge := range calendar.Edges(p, zone, at) {
 		micros[i] = edge.UnixMicro()
 	}

@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // ErrReceipt is wrapped by errors about a receipt that cannot be settled here,
@@ -14,7 +17,7 @@ var ErrReceipt = errors.New("the receipt cannot be settled here")
 // Receipt remembers what was taken, so that it can be settled once.
 type Receipt struct {
 	// Takes are the bucket sets that were taken from.
-	Takes Takes
+	Takes store.Takes
 	// Prices are how the takes were counted, one for each, where nil is a number of requests.
 	// There are none if all are.
 	Prices []*Price
@@ -29,7 +32,7 @@ type Receipt struct {
 type Price struct {
 	Measure string
 	// Weights are nil if the measure has no cost table.
-	Weights *Weights
+	Weights *rules.Weights
 }
 
 // Spend marks the receipt as settled. It returns false if it was settled
@@ -45,7 +48,7 @@ func (r *Receipt) Price(i int) *Price {
 }
 
 // costs is one actual cost for each take: what cost returns for it.
-func (r *Receipt) costs(cost func(*Taken, *Price) int64) []int64 {
+func (r *Receipt) costs(cost func(*store.Taken, *Price) int64) []int64 {
 	if r == nil {
 		return nil
 	}
@@ -64,7 +67,7 @@ func (r *Receipt) check(actual []int64) error {
 	case r == nil || len(r.Takes) == 0:
 		return fmt.Errorf("%w: it names no bucket", ErrReceipt)
 	}
-	if err := CheckTakes(r.Takes, actual); err != nil {
+	if err := store.CheckTakes(r.Takes, actual); err != nil {
 		return fmt.Errorf("%w: %w", ErrReceipt, err)
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 
 	"github.com/fluxgate/fluxgate/internal/match"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // Request is what is known about a call. Every field is optional; all of them
@@ -30,8 +31,8 @@ type Request struct {
 	// MaxDescriptor entries is matched by no rule that asks for a descriptor.
 	Descriptor []DescriptorEntry
 	// Limit replaces the rules that match, for this descriptor: see [Engine.CheckAll]. A
-	// quota counts refused requests, as [Rule.CountRefused].
-	Limit *Band
+	// quota counts refused requests, as [rules.Rule.CountRefused].
+	Limit *rules.Band
 	// Cost is how many tokens the request takes under rules that count requests. 0
 	// means 1.
 	Cost int64
@@ -55,7 +56,7 @@ func (r *Request) CheckCosts() error {
 	if r.Cost < 0 || anyNegative(r.Costs) || r.Estimate != nil && min(r.Estimate.InputTokens, r.Estimate.MaxOutputTokens) < 0 {
 		return errNegative
 	}
-	if _, ok := r.Costs[MeasureRequests]; ok {
+	if _, ok := r.Costs[rules.MeasureRequests]; ok {
 		return fmt.Errorf("%w: the number of requests belongs in Cost, not in Costs", ErrCost)
 	}
 	return nil

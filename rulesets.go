@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/fluxgate/fluxgate/internal/printable"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // RuleSets finds rule sets for the engine. It is called on every request and
@@ -20,7 +21,7 @@ type RuleSets interface {
 }
 
 // Static are rule sets that never change.
-func Static(sets ...*RuleSet) RuleSets {
+func Static(sets ...*rules.Set) RuleSets {
 	byID := make(staticRuleSets, len(sets))
 	for _, s := range sets {
 		byID[s.ID()] = Must(Compile(s))

@@ -2,6 +2,9 @@ package fluxgate
 
 import (
 	"fmt"
+
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 var errNegative = fmt.Errorf("%w: it cannot be negative", ErrCost)
@@ -57,7 +60,7 @@ func anyNegative(costs map[string]int64) bool {
 
 // costOf is the actual cost of a take with a price, given the usage of its request. A take in a
 // measure of which the usage says nothing stays at its estimate.
-func (u *Usage) costOf(t *Taken, price *Price) int64 {
+func (u *Usage) costOf(t *store.Taken, price *Price) int64 {
 	if cost, ok := u.Costs[price.measure()]; ok {
 		return cost
 	}
@@ -71,7 +74,7 @@ func (u *Usage) costOf(t *Taken, price *Price) int64 {
 // measure is what was counted.
 func (p *Price) measure() string {
 	if p == nil {
-		return MeasureRequests
+		return rules.MeasureRequests
 	}
 	return p.Measure
 }

@@ -107,7 +107,7 @@ func (c *Client) Load(ctx context.Context, id string) (*rules.Version, error) {
 }
 
 // named reports whether an id can be in a path. Other ids do not exist.
-func named(id string) bool { return fluxgate.ValidID(id) && id != "." && id != ".." }
+func named(id string) bool { return rules.ValidID(id) && id != "." && id != ".." }
 
 // Version implements [rules.Editor].
 func (c *Client) Version(ctx context.Context, id string, revision int64) (*rules.Version, error) {
@@ -130,7 +130,7 @@ func (c *Client) Version(ctx context.Context, id string, revision int64) (*rules
 		return v, nil
 	}
 	var err error
-	if v.RuleSet, err = fluxgate.ParseRuleSet(answer.RuleSet); err != nil {
+	if v.RuleSet, err = rules.Parse(answer.RuleSet); err != nil {
 		return nil, fmt.Errorf("reading the answer: %w", err)
 	}
 	return v, nil
@@ -185,7 +185,7 @@ func entries(from []Entry) []rules.Entry {
 }
 
 // Put implements [Operator].
-func (c *Client) Put(ctx context.Context, set *fluxgate.RuleSet, change rules.Change) (int64, error) {
+func (c *Client) Put(ctx context.Context, set *rules.Set, change rules.Change) (int64, error) {
 	revision, err := c.change(ctx, http.MethodPut, ruleSetPath(set.ID()), set, change)
 	var p *Problem
 	if errors.As(err, &p) {

@@ -277,9 +277,9 @@ func TestClient_WrongToken(t *testing.T) {
 type refusing struct{ *memrules.Source }
 
 // Put implements [rules.Editor].
-func (refusing) Put(_ context.Context, set *fluxgate.RuleSet, _ rules.Change) (int64, error) {
-	problem := fluxgate.Problem{Code: fluxgate.CodeUnsupported, Path: fluxgate.Path{"rules", 0, "attributes"}, Message: "is nested too deeply"}
-	return 0, &fluxgate.ValidationError{RuleSetID: set.ID(), Problems: []fluxgate.Problem{problem}}
+func (refusing) Put(_ context.Context, set *rules.Set, _ rules.Change) (int64, error) {
+	problem := rules.Problem{Code: rules.CodeUnsupported, Path: rules.Path{"rules", 0, "attributes"}, Message: "is nested too deeply"}
+	return 0, &rules.ValidationError{RuleSetID: set.ID(), Problems: []rules.Problem{problem}}
 }
 
 // The client returns the problems of rules.
@@ -293,9 +293,9 @@ func TestClient_ValidationProblems(t *testing.T) {
 	if !strings.Contains(err.Error(), "\n  rules[0].attributes: ") {
 		t.Errorf("the error is %q", err)
 	}
-	var invalid *fluxgate.ValidationError
-	want := fluxgate.Problem{Code: fluxgate.CodeUnsupported, Path: fluxgate.Path{"rules", 0, "attributes"}, Message: "is nested too deeply"}
-	if !errors.As(err, &invalid) || invalid.RuleSetID != "mine" || !reflect.DeepEqual(invalid.Problems, []fluxgate.Problem{want}) {
+	var invalid *rules.ValidationError
+	want := rules.Problem{Code: rules.CodeUnsupported, Path: rules.Path{"rules", 0, "attributes"}, Message: "is nested too deeply"}
+	if !errors.As(err, &invalid) || invalid.RuleSetID != "mine" || !reflect.DeepEqual(invalid.Problems, []rules.Problem{want}) {
 		t.Errorf("it unwraps to %#v, want %#v", invalid, want)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
 )
 
@@ -56,7 +55,7 @@ func pair(ctx context.Context, source rules.Editor, id string, from, to int64) (
 }
 
 // version returns a rule set at a revision, nil for 0 and for a deletion.
-func version(ctx context.Context, source rules.Editor, id string, revision int64) (*fluxgate.RuleSet, error) {
+func version(ctx context.Context, source rules.Editor, id string, revision int64) (*rules.Set, error) {
 	if revision == 0 {
 		return nil, nil
 	}
@@ -68,7 +67,7 @@ func version(ctx context.Context, source rules.Editor, id string, revision int64
 }
 
 // NewDiff returns the differences between two rule sets. Either may be nil.
-func NewDiff(from, to int64, before, after *fluxgate.RuleSet) *Diff {
+func NewDiff(from, to int64, before, after *rules.Set) *Diff {
 	d := &Diff{From: from, To: to, Changes: rules.Diff(before, after)}
 	if d.Changes == nil {
 		d.Changes = []rules.RuleDiff{}

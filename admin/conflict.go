@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
 )
 
@@ -43,7 +42,7 @@ func describe(ctx context.Context, source rules.Editor, err error) error {
 		return err
 	}
 	c := &Conflict{ConflictError: *conflict}
-	set := func(revision int64) (*fluxgate.RuleSet, bool) {
+	set := func(revision int64) (*rules.Set, bool) {
 		if revision == 0 {
 			return nil, true
 		}

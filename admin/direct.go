@@ -38,7 +38,7 @@ func (d *Direct) Whoami(context.Context) (*Who, error) {
 
 // Changed is the result of a change. Before and After are nil if there is no rule set.
 type Changed struct {
-	Before, After *fluxgate.RuleSet
+	Before, After *rules.Set
 	// Diff has the differences between them.
 	Diff []rules.RuleDiff
 	// Revision is the current one: that of the base if nothing changed.
@@ -47,11 +47,11 @@ type Changed struct {
 
 // Edit changes a rule set. It gets the rule set at the base revision of the change,
 // nil if there was none, and returns the new one, nil to delete it.
-type Edit func(before *fluxgate.RuleSet) (after *fluxgate.RuleSet, err error)
+type Edit func(before *rules.Set) (after *rules.Set, err error)
 
 // Change changes a rule set, and keeps the times of its rules.
 func (d *Direct) Change(ctx context.Context, id string, change rules.Change, edit Edit) (Changed, error) {
-	return d.change(ctx, id, change, edit, func(before, after *fluxgate.RuleSet) (*fluxgate.RuleSet, error) {
+	return d.change(ctx, id, change, edit, func(before, after *rules.Set) (*rules.Set, error) {
 		return rules.Stamp(before, after, time.Now())
 	})
 }
@@ -67,7 +67,7 @@ func (d *Direct) RestoreChange(ctx context.Context, id string, revision int64, c
 	if change.Comment == "" {
 		change.Comment = rules.RestoreComment(revision)
 	}
-	return d.change(ctx, id, change, func(*fluxgate.RuleSet) (*fluxgate.RuleSet, error) {
+	return d.change(ctx, id, change, func(*rules.Set) (*rules.Set, error) {
 		v, err := d.Version(ctx, id, revision)
 		if err == nil && v.RuleSet == nil {
 			err = fmt.Errorf("revision %d deleted the rule set: %w", revision, rules.ErrNotFound)
@@ -76,10 +76,10 @@ func (d *Direct) RestoreChange(ctx context.Context, id string, revision int64, c
 			return nil, err
 		}
 		return v.RuleSet, nil
-	}, func(_, after *fluxgate.RuleSet) (*fluxgate.RuleSet, error) { return after, nil })
+	}, func(_, after *rules.Set) (*rules.Set, error) { return after, nil })
 }
 
-func (d *Direct) change(ctx context.Context, id string, change rules.Change, edit Edit, stamp func(before, after *fluxgate.RuleSet) (*fluxgate.RuleSet, error)) (Changed, error) {
+func (d *Direct) change(ctx context.Context, id string, change rules.Change, edit Edit, stamp func(before, after *rules.Set) (*rules.Set, error)) (Changed, error) {
 	before, err := d.base(ctx, id, change)
 	if err != nil {
 		return Changed{}, describe(ctx, d.Editor, err)
@@ -118,7 +118,7 @@ func (d *Direct) checkCurrent(ctx context.Context, id string, change rules.Chang
 
 // base returns the rule set that a change is based on, nil if there was none. An
 // unknown revision is a conflict: it cannot be the current one.
-func (d *Direct) base(ctx context.Context, id string, change rules.Change) (*fluxgate.RuleSet, error) {
+func (d *Direct) base(ctx context.Context, id string, change rules.Change) (*rules.Set, error) {
 	if change.Base == 0 {
 		return nil, nil
 	}
@@ -133,14 +133,14 @@ func (d *Direct) base(ctx context.Context, id string, change rules.Change) (*flu
 }
 
 // Put implements [Operator].
-func (d *Direct) Put(ctx context.Context, set *fluxgate.RuleSet, change rules.Change) (int64, error) {
-	done, err := d.Change(ctx, set.ID(), change, func(*fluxgate.RuleSet) (*fluxgate.RuleSet, error) { return set, nil })
+func (d *Direct) Put(ctx context.Context, set *rules.Set, change rules.Change) (int64, error) {
+	done, err := d.Change(ctx, set.ID(), change, func(*rules.Set) (*rules.Set, error) { return set, nil })
 	return done.Revision, err
 }
 
 // Delete implements [Operator].
 func (d *Direct) Delete(ctx context.Context, id string, change rules.Change) (int64, error) {
-	done, err := d.Change(ctx, id, change, func(*fluxgate.RuleSet) (*fluxgate.RuleSet, error) { return nil, nil })
+	done, err := d.Change(ctx, id, change, func(*rules.Set) (*rules.Set, error) { return nil, nil })
 	return done.Revision, err
 }
 

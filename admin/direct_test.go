@@ -12,8 +12,8 @@ import (
 )
 
 // edit returns an edit that returns the same rule set always.
-func edit(set *fluxgate.RuleSet) func(*fluxgate.RuleSet) (*fluxgate.RuleSet, error) {
-	return func(*fluxgate.RuleSet) (*fluxgate.RuleSet, error) { return set, nil }
+func edit(set *rules.Set) func(*rules.Set) (*rules.Set, error) {
+	return func(*rules.Set) (*rules.Set, error) { return set, nil }
 }
 
 // An edit gets the rule set at the base revision.
@@ -21,19 +21,19 @@ func TestDirect_ChangeBase(t *testing.T) {
 	source := memrules.New(memrules.Config{})
 	d := admin.NewDirect(source, nil, "")
 	var seen []string
-	watch := func(to *fluxgate.RuleSet) func(*fluxgate.RuleSet) (*fluxgate.RuleSet, error) {
-		return func(before *fluxgate.RuleSet) (*fluxgate.RuleSet, error) {
+	watch := func(to *rules.Set) func(*rules.Set) (*rules.Set, error) {
+		return func(before *rules.Set) (*rules.Set, error) {
 			seen = append(seen, capacities(before))
 			return to, nil
 		}
 	}
-	change := func(base int64, to *fluxgate.RuleSet) (admin.Changed, error) {
+	change := func(base int64, to *rules.Set) (admin.Changed, error) {
 		t.Helper()
 		return d.Change(t.Context(), "mine", by(base, ""), watch(to))
 	}
 	for i, c := range []struct {
 		base          int64
-		to            *fluxgate.RuleSet
+		to            *rules.Set
 		before, after string
 		revision      int64
 	}{
@@ -52,7 +52,7 @@ func TestDirect_ChangeBase(t *testing.T) {
 		}
 	}
 	refused := errors.New("not so")
-	if done, err := d.Change(t.Context(), "mine", by(4, ""), func(*fluxgate.RuleSet) (*fluxgate.RuleSet, error) { return nil, refused }); !errors.Is(err, refused) || done.Revision != 0 || done.After != nil {
+	if done, err := d.Change(t.Context(), "mine", by(4, ""), func(*rules.Set) (*rules.Set, error) { return nil, refused }); !errors.Is(err, refused) || done.Revision != 0 || done.After != nil {
 		t.Errorf("a failed edit is %+v (%v)", done, err)
 	}
 	if _, err := d.Change(t.Context(), "mine", rules.Change{Base: 4}, edit(setOf(t, "mine", 4))); err == nil {
@@ -88,13 +88,13 @@ func TestDirect_RuleTimes(t *testing.T) {
 	source := memrules.New(memrules.Config{})
 	d := admin.NewDirect(source, nil, "")
 	lie := time.Date(2001, 2, 3, 4, 5, 6, 0, time.UTC)
-	lying := func(capacities ...int64) *fluxgate.RuleSet {
-		var all []fluxgate.Rule
+	lying := func(capacities ...int64) *rules.Set {
+		var all []rules.Rule
 		for r := range setOf(t, "mine", capacities...).Rules() {
 			r.CreatedAt, r.UpdatedAt = lie, lie
 			all = append(all, r)
 		}
-		set, err := fluxgate.NewRuleSet("mine", all...)
+		set, err := rules.NewSet("mine", all...)
 		do(t, err)
 		return set
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/wire"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // Request is a request to explain, as in the check API.
@@ -64,18 +65,18 @@ func explained(engine *fluxgate.Engine, e *fluxgate.Explanation) *Explanation {
 	return all
 }
 
-func verdicts(engine *fluxgate.Engine, set *fluxgate.RuleSet, rules []fluxgate.Verdict) *Explanation {
-	all := &Explanation{RuleSet: set.ID(), Rules: make([]Verdict, len(rules))}
-	for i := range rules {
-		v := &rules[i]
+func verdicts(engine *fluxgate.Engine, set *rules.Set, verdicts []fluxgate.Verdict) *Explanation {
+	all := &Explanation{RuleSet: set.ID(), Rules: make([]Verdict, len(verdicts))}
+	for i := range verdicts {
+		v := &verdicts[i]
 		to := Verdict{
-			Rule: v.Rule.ID, Applies: v.Applies, Why: string(v.Why), Detail: v.Detail, Shadow: v.Rule.Mode == fluxgate.ModeShadow,
+			Rule: v.Rule.ID, Applies: v.Applies, Why: string(v.Why), Detail: v.Detail, Shadow: v.Rule.Mode == rules.ModeShadow,
 			Priority: v.Rule.Priority, Group: v.Rule.Group, Scope: string(v.Rule.Scope), Key: engine.ShowKey(v.Key), Identity: v.Identity, Missing: v.Missing,
 			FromMemory: v.FromMemory,
 		}
-		if a := v.Rule.Action; a == fluxgate.ActionAllow || a == fluxgate.ActionDeny {
+		if a := v.Rule.Action; a == rules.ActionAllow || a == rules.ActionDeny {
 			to.Action, to.Scope = string(a), ""
-		} else if m := v.Rule.Measure(); m != fluxgate.MeasureRequests {
+		} else if m := v.Rule.Measure(); m != rules.MeasureRequests {
 			to.Measure = m
 		}
 		if v.Cost > 1 {

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/rules"
@@ -20,7 +22,6 @@ import (
 	"github.com/fluxgate/fluxgate/server/audit"
 	"github.com/fluxgate/fluxgate/server/config"
 	"github.com/fluxgate/fluxgate/store/memstore"
-	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -97,19 +98,19 @@ func do(t testing.TB, err error) {
 }
 
 // setOf returns a rule set with a rule for each capacity.
-func setOf(t testing.TB, id string, capacities ...int64) *fluxgate.RuleSet {
+func setOf(t testing.TB, id string, capacities ...int64) *rules.Set {
 	t.Helper()
-	all := make([]fluxgate.Rule, len(capacities))
+	all := make([]rules.Rule, len(capacities))
 	for i, capacity := range capacities {
-		all[i] = fluxgate.Rule{ID: fmt.Sprintf("%s-%d", id, i), Scope: fluxgate.ScopeUser, Bands: []fluxgate.Band{{Label: "day", Capacity: capacity, Refill: 24 * time.Hour}}}
+		all[i] = rules.Rule{ID: fmt.Sprintf("%s-%d", id, i), Scope: rules.ScopeUser, Bands: []rules.Band{{Label: "day", Capacity: capacity, Refill: 24 * time.Hour}}}
 	}
-	set, err := fluxgate.NewRuleSet(id, all...)
+	set, err := rules.NewSet(id, all...)
 	do(t, err)
 	return set
 }
 
 // capacities returns the capacities of the rules of a rule set.
-func capacities(set *fluxgate.RuleSet) string {
+func capacities(set *rules.Set) string {
 	if set == nil {
 		return "none"
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // Problem is an error of the admin API, as application/problem+json (RFC 9457).
@@ -45,10 +46,10 @@ const missingRule = "rule"
 
 // ProblemDetail is one problem of a request.
 type ProblemDetail struct {
-	Location string               `json:"location,omitempty" doc:"Where, such as body.rules[3].bands[0].capacity or query.limit."`
-	Code     fluxgate.ProblemCode `json:"code,omitempty" doc:"The kind of problem, for programs, such as required, unknown-field, out-of-range or duplicate."`
-	Path     fluxgate.Path        `json:"path,omitempty" nullable:"false" doc:"Where in the body, for programs: the names of fields and the positions in lists."`
-	Message  string               `json:"message" doc:"What is wrong, and how to correct it."`
+	Location string            `json:"location,omitempty" doc:"Where, such as body.rules[3].bands[0].capacity or query.limit."`
+	Code     rules.ProblemCode `json:"code,omitempty" doc:"The kind of problem, for programs, such as required, unknown-field, out-of-range or duplicate."`
+	Path     rules.Path        `json:"path,omitempty" nullable:"false" doc:"Where in the body, for programs: the names of fields and the positions in lists."`
+	Message  string            `json:"message" doc:"What is wrong, and how to correct it."`
 }
 
 // maxConflict is how many bytes of changes the answer to a conflict has at most.
@@ -67,7 +68,7 @@ func NewProblem(status int, kind, detail string) *Problem {
 func ProblemOf(err error) *Problem {
 	var (
 		problem  *Problem
-		invalid  *fluxgate.ValidationError
+		invalid  *rules.ValidationError
 		conflict *Conflict
 		plain    *rules.ConflictError
 	)
@@ -91,20 +92,20 @@ func ProblemOf(err error) *Problem {
 	case errors.Is(err, rules.ErrTooLarge):
 		return NewProblem(http.StatusRequestEntityTooLarge, KindValidation, err.Error())
 	case errors.Is(err, ErrReset), errors.Is(err, fluxgate.ErrNoBucket), errors.Is(err, fluxgate.ErrCost), errors.Is(err, fluxgate.ErrTooManyRules),
-		errors.Is(err, fluxgate.ErrTooManyResets):
+		errors.Is(err, store.ErrTooManyResets):
 		return NewProblem(http.StatusUnprocessableEntity, KindValidation, err.Error())
 	}
 	return nil
 }
 
-func invalidProblem(invalid *fluxgate.ValidationError) *Problem {
+func invalidProblem(invalid *rules.ValidationError) *Problem {
 	p := NewProblem(http.StatusUnprocessableEntity, KindValidation, "The rule set is not valid.")
 	for _, found := range invalid.Problems {
 		if found.Subject != "" { // the request has no such path
 			p.Errors = append(p.Errors, ProblemDetail{Code: found.Code, Message: found.String()})
 			continue
 		}
-		at := append(fluxgate.Path{bodyPlace}, found.Path...)
+		at := append(rules.Path{bodyPlace}, found.Path...)
 		p.Errors = append(p.Errors, ProblemDetail{Location: at.String(), Code: found.Code, Path: found.Path, Message: found.Message})
 	}
 	return p
@@ -170,10 +171,10 @@ func (p *Problem) Unwrap() error {
 // invalid returns the problems of a rule set that was sent, or nil if the problem is
 // another one.
 func (p *Problem) invalid() error {
-	found := &fluxgate.ValidationError{RuleSetID: p.about}
+	found := &rules.ValidationError{RuleSetID: p.about}
 	for _, e := range p.Errors {
 		if e.Code != "" {
-			found.Problems = append(found.Problems, fluxgate.Problem{Code: e.Code, Path: e.Path, Message: e.Message})
+			found.Problems = append(found.Problems, rules.Problem{Code: e.Code, Path: e.Path, Message: e.Message})
 		}
 	}
 	if len(found.Problems) == 0 {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"sort"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
 )
 
@@ -26,7 +25,7 @@ func ReadOnly(files Files) rules.Editor { return &readOnly{files} }
 type readOnly struct{ Files }
 
 // Put implements [rules.Editor].
-func (r *readOnly) Put(context.Context, *fluxgate.RuleSet, rules.Change) (int64, error) {
+func (r *readOnly) Put(context.Context, *rules.Set, rules.Change) (int64, error) {
 	return 0, ErrReadOnly
 }
 

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
 )
 
@@ -100,7 +99,7 @@ func (r *remembering) keep(v *rules.Version) {
 const versionWeight = 100
 
 // weight is how much of the bound a version takes.
-func weight(set *fluxgate.RuleSet) int {
+func weight(set *rules.Set) int {
 	total := versionWeight + set.Len()
 	for _, table := range set.CostTables() {
 		total += len(table)

@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/memrules"
@@ -141,7 +140,7 @@ func TestRemembering_Bound(t *testing.T) {
 // same is a source with the same rules at every revision.
 type same struct {
 	rules.Editor
-	set *fluxgate.RuleSet
+	set *rules.Set
 }
 
 func (s *same) Version(_ context.Context, id string, revision int64) (*rules.Version, error) {
@@ -154,17 +153,17 @@ func TestRemembering_TwoLargest(t *testing.T) {
 	for i := range many {
 		many[i] = 1
 	}
-	tables := fluxgate.CostTables{}
+	tables := rules.CostTables{}
 	for i := range 9 {
-		table := fluxgate.CostTable{"*": {}}
+		table := rules.CostTable{"*": {}}
 		for j := range 999 {
-			table[fmt.Sprint("model-", j)] = fluxgate.Weights{}
+			table[fmt.Sprint("model-", j)] = rules.Weights{}
 		}
 		tables[fmt.Sprint("measure-", i)] = table
 	}
 	priced, err := setOf(t, "large", 1).WithCostTables(tables)
 	do(t, err)
-	for name, set := range map[string]*fluxgate.RuleSet{"rules": setOf(t, "large", many...), "cost tables": priced} {
+	for name, set := range map[string]*rules.Set{"rules": setOf(t, "large", many...), "cost tables": priced} {
 		counted := &counting{Editor: &same{set: set}}
 		synctest.Test(t, func(t *testing.T) {
 			reader := admin.Remembering(counted)

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // Reset names the buckets to fill: that of one caller under a rule, by a request or by
@@ -48,13 +50,13 @@ func (d *Direct) ResetKey(ctx context.Context, what Reset) (shown string, err er
 var ErrReset = errors.New("the buckets to reset are not clear")
 
 // key returns the key that a reset names.
-func (r *Reset) key(ctx context.Context, engine *fluxgate.Engine) (fluxgate.Key, error) {
-	key := fluxgate.Key{RuleSet: r.RuleSet, Rule: r.Rule}
+func (r *Reset) key(ctx context.Context, engine *fluxgate.Engine) (store.Key, error) {
+	key := store.Key{RuleSet: r.RuleSet, Rule: r.Rule}
 	one := r.Key != "" || r.Request != nil
 	switch {
-	case !fluxgate.ValidID(r.RuleSet):
+	case !rules.ValidID(r.RuleSet):
 		return key, fmt.Errorf("%w: name a rule set", ErrReset)
-	case r.Rule != "" && !fluxgate.ValidID(r.Rule):
+	case r.Rule != "" && !rules.ValidID(r.Rule):
 		return key, fmt.Errorf("%w: invalid rule id", ErrReset)
 	case r.Key != "" && r.Request != nil, one && r.All:
 		return key, fmt.Errorf("%w: name only one of all, a key and a request", ErrReset)
@@ -76,7 +78,7 @@ func (r *Reset) key(ctx context.Context, engine *fluxgate.Engine) (fluxgate.Key,
 		// The bucket is shared with other callers.
 		return key, fmt.Errorf("%w: the request has no %s, which rule %s counts by; use the key of the bucket instead",
 			ErrReset, strings.Join(verdict.Missing, ", "), r.Rule)
-	case verdict.Key == fluxgate.Key{}:
+	case verdict.Key == store.Key{}:
 		return key, fmt.Errorf("%w: rule %s has no buckets", ErrReset, r.Rule)
 	}
 	return verdict.Key, nil

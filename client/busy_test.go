@@ -13,6 +13,7 @@ import (
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/client"
 	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // statusRecorder passes a status on and calls a function with it.
@@ -29,7 +30,7 @@ func (w statusRecorder) WriteHeader(status int) {
 // A server that is busy has taken nothing: the client asks again until the server
 // decides.
 func TestClient_BusyServer(t *testing.T) {
-	engine := engineOver(t, newStore(t), []fluxgate.Rule{perHour("r", 1)})
+	engine := engineOver(t, newStore(t), []rules.Rule{perHour("r", 1)})
 	api := handler(t, engine)
 	var busy atomic.Int64
 	free := make(chan struct{})
@@ -56,7 +57,7 @@ func TestClient_BusyServer(t *testing.T) {
 		}
 	}()
 	defer once()
-	c := newClient(t, server.URL, client.Config{OnFailure: fluxgate.FailOpen})
+	c := newClient(t, server.URL, client.Config{OnFailure: rules.FailOpen})
 	req := fluxgate.Request{Headers: map[string][]string{"X-Large": {strings.Repeat("x", 20<<10)}}}
 	testenv.Eventually(t, "the server is busy", func() bool {
 		response, err := http.Post(server.URL+"/v1/check", "application/json", strings.NewReader(strings.Repeat(" ", 20<<10)))
@@ -109,7 +110,7 @@ func TestClient_BusyUntilTheEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h, requests := refusing(nil, 1<<40, c.header)
 			var heard failures
-			limiter := newClient(t, serve(t, h).URL, client.Config{Timeout: timeout, OnFailure: fluxgate.FailClosed, Failed: heard.hear})
+			limiter := newClient(t, serve(t, h).URL, client.Config{Timeout: timeout, OnFailure: rules.FailClosed, Failed: heard.hear})
 			begin := time.Now()
 			d, err := limiter.Check(t.Context(), &fluxgate.Request{})
 			if want := (answer{false, fluxgate.ReasonStoreFailure, ""}); err != nil || answerOf(&d) != want || heard.count.Load() != 1 || !strings.Contains(heard.text(), "503") {
@@ -129,7 +130,7 @@ func TestClient_BusyUntilTheEnd(t *testing.T) {
 // again.
 func TestClient_BusyForOthers(t *testing.T) {
 	const callers = 8
-	engine := engineOver(t, newStore(t), []fluxgate.Rule{perHour("r", 100)})
+	engine := engineOver(t, newStore(t), []rules.Rule{perHour("r", 100)})
 	api := handler(t, engine)
 	h, _ := refusing(api, 1, busyHeader)
 	limiter := newClient(t, serve(t, h).URL, client.Config{})

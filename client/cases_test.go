@@ -20,6 +20,7 @@ import (
 	"github.com/fluxgate/fluxgate/client"
 	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/fluxgate/fluxgate/internal/wire"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // conformanceFile is clients/conformance/cases.json: see the README there.
@@ -70,7 +71,7 @@ func TestConformance_Cases(t *testing.T) {
 			run := &caseRun{TB: t, server: servers[c.Server], tokens: file.Tokens, clients: map[string]*client.Client{}, receipts: map[string]*fluxgate.Receipt{}}
 			for _, token := range file.Tokens {
 				run.clients[token] = newClient(t, run.server, client.Config{
-					Token: client.Secret(token), MaxWait: 5 * time.Second, OnFailure: fluxgate.FailClosed,
+					Token: client.Secret(token), MaxWait: 5 * time.Second, OnFailure: rules.FailClosed,
 					Failed: func(ctx context.Context, err error) { *ctx.Value(failedKey{}).(*error) = err },
 				})
 			}

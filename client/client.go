@@ -14,6 +14,8 @@ import (
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/secret"
 	"github.com/fluxgate/fluxgate/internal/wire"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // Client decides requests by calling a server. It is safe for concurrent use.
@@ -150,8 +152,8 @@ func (c *Client) describe(req *fluxgate.Request, patience time.Duration) *wire.R
 
 // applyFailureMode decides a request that the server has not decided.
 func (c *Client) applyFailureMode(ctx context.Context, req *fluxgate.Request) (fluxgate.Decision, error) {
-	if c.config.OnFailure != fluxgate.FailLocal {
-		allowed := c.config.OnFailure == fluxgate.FailOpen
+	if c.config.OnFailure != rules.FailLocal {
+		allowed := c.config.OnFailure == rules.FailOpen
 		return fluxgate.Decision{Allowed: allowed, Reason: fluxgate.ReasonStoreFailure, Degraded: true}, nil
 	}
 	d, err := c.config.Fallback.Check(ctx, req)
@@ -161,11 +163,11 @@ func (c *Client) applyFailureMode(ctx context.Context, req *fluxgate.Request) (f
 	d.Degraded = true
 	var bands []fluxgate.BandStatus
 	for b := range d.Bands() {
-		b.Source = fluxgate.FromFallback
+		b.Source = store.FromFallback
 		bands = append(bands, b)
 	}
 	if len(bands) > 0 {
-		d.Source = fluxgate.FromFallback
+		d.Source = store.FromFallback
 	}
 	return fluxgate.NewDecision(d, bands, d.Receipt()), nil
 }
@@ -174,23 +176,23 @@ func (c *Client) applyFailureMode(ctx context.Context, req *fluxgate.Request) (f
 // [fluxgate.Engine.Settle] does. A receipt is settled once: after a failure it may
 // have been settled, and is not settled again. A receipt that neither a server nor
 // the fallback issued is an error that wraps fluxgate.ErrReceipt.
-func (c *Client) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual int64) (fluxgate.Settlement, error) {
+func (c *Client) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual int64) (store.Settlement, error) {
 	switch {
 	case receipt == nil:
-		return fluxgate.Settlement{}, nil
+		return store.Settlement{}, nil
 	case actual < 0:
-		return fluxgate.Settlement{}, fmt.Errorf("%w: it cannot be negative", fluxgate.ErrCost)
+		return store.Settlement{}, fmt.Errorf("%w: it cannot be negative", fluxgate.ErrCost)
 	case c.token(receipt) == "" && c.config.Fallback != nil:
 		return c.config.Fallback.Settle(ctx, receipt, actual)
 	}
 	var answer wire.Settlement
 	err := c.settleOnce(ctx, receipt, wire.Settle{Actual: &actual}, &answer)
-	return fluxgate.Settlement{Returned: answer.Returned, Charged: answer.Charged}, err
+	return store.Settlement{Returned: answer.Returned, Charged: answer.Charged}, err
 }
 
 // SettleUsage corrects the tokens taken for a request to what it has used, as
 // [fluxgate.Engine.SettleUsage] does. Otherwise it is [Client.Settle].
-func (c *Client) SettleUsage(ctx context.Context, receipt *fluxgate.Receipt, usage *fluxgate.Usage) (map[string]fluxgate.Settlement, error) {
+func (c *Client) SettleUsage(ctx context.Context, receipt *fluxgate.Receipt, usage *fluxgate.Usage) (map[string]store.Settlement, error) {
 	if receipt == nil {
 		return nil, nil
 	}
@@ -204,9 +206,9 @@ func (c *Client) SettleUsage(ctx context.Context, receipt *fluxgate.Receipt, usa
 	if err := c.settleOnce(ctx, receipt, wire.Settle{Usage: wire.FromUsage(usage)}, &answer); err != nil {
 		return nil, err
 	}
-	settled := make(map[string]fluxgate.Settlement, len(answer.Measures))
+	settled := make(map[string]store.Settlement, len(answer.Measures))
 	for measure, s := range answer.Measures {
-		settled[measure] = fluxgate.Settlement{Returned: s.Returned, Charged: s.Charged}
+		settled[measure] = store.Settlement{Returned: s.Returned, Charged: s.Charged}
 	}
 	return settled, nil
 }

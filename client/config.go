@@ -12,6 +12,8 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/secret"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // Secret is a string that logs and errors do not show.
@@ -48,7 +50,7 @@ type Config struct {
 
 	// OnFailure decides requests that the server does not decide.
 	// Empty means FailLocal with a Fallback and FailOpen without one.
-	OnFailure fluxgate.OnFailure
+	OnFailure rules.OnFailure
 	// Fallback decides for FailLocal: an engine with a store in memory, and
 	// rules at this process's share.
 	Fallback *fluxgate.Engine
@@ -72,13 +74,13 @@ func (c Config) withDefaults() (Config, error) {
 		c.IdleTimeout = 30 * time.Second
 	}
 	if c.OnFailure == "" {
-		c.OnFailure = fluxgate.FailOpen
+		c.OnFailure = rules.FailOpen
 		if c.Fallback != nil {
-			c.OnFailure = fluxgate.FailLocal
+			c.OnFailure = rules.FailLocal
 		}
 	}
 	switch c.OnFailure {
-	case fluxgate.FailOpen, fluxgate.FailClosed, fluxgate.FailLocal:
+	case rules.FailOpen, rules.FailClosed, rules.FailLocal:
 	default:
 		return c, fmt.Errorf("unknown failure mode %q", c.OnFailure)
 	}
@@ -88,11 +90,11 @@ func (c Config) withDefaults() (Config, error) {
 	switch {
 	case c.Timeout < time.Millisecond:
 		return c, fmt.Errorf("the timeout must be at least 1ms, not %v", c.Timeout)
-	case c.MaxWait < 0 || c.MaxWait > fluxgate.MaxWait:
-		return c, fmt.Errorf("MaxWait must be 0 to %v, not %v", fluxgate.MaxWait, c.MaxWait)
+	case c.MaxWait < 0 || c.MaxWait > store.MaxWait:
+		return c, fmt.Errorf("MaxWait must be 0 to %v, not %v", store.MaxWait, c.MaxWait)
 	case c.MaxConns < 1 || c.MaxBatch < 1 || c.IdleTimeout < 0:
 		return c, errors.New("MaxConns, MaxBatch and IdleTimeout must be positive")
-	case (c.OnFailure == fluxgate.FailLocal) != (c.Fallback != nil):
+	case (c.OnFailure == rules.FailLocal) != (c.Fallback != nil):
 		return c, errors.New("the failure mode local needs a Fallback, and the others must have none")
 	case !isToken68(c.Token):
 		return c, errors.New("the token has characters that are not allowed in a bearer token")

@@ -14,21 +14,23 @@ import (
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/client"
 	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // What the engine promises, asked through a client and a server on real Redis.
 
-func onRedis(t testing.TB, rules []fluxgate.Rule, options ...fluxgate.Option) *gate {
+func onRedis(t testing.TB, list []rules.Rule, options ...fluxgate.Option) *gate {
 	t.Helper()
-	return newGate(t, newRedis(t, testenv.SharedStandalone(t).URI(), patient), rules, append(options, fluxgate.WithOnFailure(fluxgate.FailClosed))...)
+	return newGate(t, newRedis(t, testenv.SharedStandalone(t).URI(), patient), list, append(options, fluxgate.WithOnFailure(rules.FailClosed))...)
 }
 
 // Exactly as many pass as the band holds.
 func TestClient_ExactLimit(t *testing.T) {
 	const capacity, callers, each = 50, 16, 10
 	store := newRedis(t, testenv.SharedStandalone(t).URI(), patient)
-	rules := []fluxgate.Rule{perHour("r", capacity)}
-	gates := []*gate{newGate(t, store, rules, fluxgate.WithOnFailure(fluxgate.FailClosed)), newGate(t, store, rules, fluxgate.WithOnFailure(fluxgate.FailClosed))} // two servers, one Redis
+	list := []rules.Rule{perHour("r", capacity)}
+	gates := []*gate{newGate(t, store, list, fluxgate.WithOnFailure(rules.FailClosed)), newGate(t, store, list, fluxgate.WithOnFailure(rules.FailClosed))} // two servers, one Redis
 	var passed atomic.Int64
 	var all sync.WaitGroup
 	for caller := range callers {
@@ -52,9 +54,9 @@ func TestClient_ExactLimit(t *testing.T) {
 
 // A request takes from every rule or from none.
 func TestClient_AllOrNothing(t *testing.T) {
-	g := onRedis(t, []fluxgate.Rule{
-		{ID: "wide", Bands: []fluxgate.Band{{Label: "hour", Capacity: 100, Refill: time.Hour}, {Label: "day", Capacity: 200, Refill: 24 * time.Hour}}},
-		with(perHour("narrow", 3), func(r *fluxgate.Rule) { r.Paths = []string{"/narrow"} }),
+	g := onRedis(t, []rules.Rule{
+		{ID: "wide", Bands: []rules.Band{{Label: "hour", Capacity: 100, Refill: time.Hour}, {Label: "day", Capacity: 200, Refill: 24 * time.Hour}}},
+		with(perHour("narrow", 3), func(r *rules.Rule) { r.Paths = []string{"/narrow"} }),
 	})
 	if got := g.admitted(10, fluxgate.Request{Path: "/narrow"}); got != 3 {
 		t.Errorf("%d of 10 pass, want 3", got)
@@ -72,7 +74,7 @@ func TestClient_AllOrNothing(t *testing.T) {
 
 // Shadow rules measure and never reject.
 func TestClient_ShadowRules(t *testing.T) {
-	g := onRedis(t, []fluxgate.Rule{with(perHour("measured", 2), func(r *fluxgate.Rule) { r.Mode, r.Priority = fluxgate.ModeShadow, 9 }), perHour("enforced", 4)})
+	g := onRedis(t, []rules.Rule{with(perHour("measured", 2), func(r *rules.Rule) { r.Mode, r.Priority = rules.ModeShadow, 9 }), perHour("enforced", 4)})
 	for i, want := range []string{
 		"measured.hour ok 1 of 2 shadow", "measured.hour ok 0 of 2 shadow",
 		"measured.hour rejected 0 of 2 shadow", "measured.hour rejected 0 of 2 shadow",
@@ -89,19 +91,19 @@ func TestClient_ShadowRules(t *testing.T) {
 
 // Groups, actions and identities are decided as by an engine.
 func TestClient_GroupsActionsIdentities(t *testing.T) {
-	plan := func(id string, priority int, n int64, when fluxgate.When) fluxgate.Rule {
-		return fluxgate.Rule{
-			ID: id, Priority: priority, Group: "plan", Scope: fluxgate.ScopeUser, When: when,
-			Bands: []fluxgate.Band{{Label: "hour", Capacity: n, Refill: time.Hour}},
+	plan := func(id string, priority int, n int64, when rules.When) rules.Rule {
+		return rules.Rule{
+			ID: id, Priority: priority, Group: "plan", Scope: rules.ScopeUser, When: when,
+			Bands: []rules.Band{{Label: "hour", Capacity: n, Refill: time.Hour}},
 		}
 	}
-	g := onRedis(t, []fluxgate.Rule{
-		plan("everyone", 0, 3, fluxgate.When{}),
-		plan("premium", 10, 5, fluxgate.When{Attributes: map[string][]string{"tier": {"premium"}}}),
-		plan("route", 15, 6, fluxgate.When{Descriptor: []fluxgate.DescriptorMatch{{Key: "route", Value: "a*", Except: []string{"ab"}}}}),
-		plan("acme", 20, 7, fluxgate.When{Users: []string{"acme"}}),
-		{ID: "monitor", Priority: 90, Action: fluxgate.ActionAllow, When: fluxgate.When{Headers: map[string][]string{"X-Probe": {"yes"}}}},
-		{ID: "blocked", Priority: 80, Action: fluxgate.ActionDeny, When: fluxgate.When{IPs: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}}},
+	g := onRedis(t, []rules.Rule{
+		plan("everyone", 0, 3, rules.When{}),
+		plan("premium", 10, 5, rules.When{Attributes: map[string][]string{"tier": {"premium"}}}),
+		plan("route", 15, 6, rules.When{Descriptor: []rules.DescriptorMatch{{Key: "route", Value: "a*", Except: []string{"ab"}}}}),
+		plan("acme", 20, 7, rules.When{Users: []string{"acme"}}),
+		{ID: "monitor", Priority: 90, Action: rules.ActionAllow, When: rules.When{Headers: map[string][]string{"X-Probe": {"yes"}}}},
+		{ID: "blocked", Priority: 80, Action: rules.ActionDeny, When: rules.When{IPs: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}}},
 	})
 	for _, c := range []struct {
 		name string
@@ -135,7 +137,7 @@ func TestClient_GroupsActionsIdentities(t *testing.T) {
 
 // Costs and peeks are decided as by an engine.
 func TestClient_CostsAndPeeks(t *testing.T) {
-	g := onRedis(t, []fluxgate.Rule{perHour("r", 10)})
+	g := onRedis(t, []rules.Rule{perHour("r", 10)})
 	if d := g.check(fluxgate.Request{Cost: 7}); !d.Allowed || d.Remaining != 3 {
 		t.Errorf("7 of 10: %+v", d)
 	}
@@ -164,17 +166,17 @@ func TestClient_Settle(t *testing.T) {
 	for _, c := range []struct {
 		name         string
 		cost, actual int64
-		want         fluxgate.Settlement
+		want         store.Settlement
 		left         int64
 	}{
-		{"less", 10, 3, fluxgate.Settlement{Returned: 7}, 97},
-		{"more", 10, 15, fluxgate.Settlement{Charged: 5}, 85},
-		{"nothing", 10, 0, fluxgate.Settlement{Returned: 10}, 100},
-		{"the same", 10, 10, fluxgate.Settlement{}, 90},
+		{"less", 10, 3, store.Settlement{Returned: 7}, 97},
+		{"more", 10, 15, store.Settlement{Charged: 5}, 85},
+		{"nothing", 10, 0, store.Settlement{Returned: 10}, 100},
+		{"the same", 10, 10, store.Settlement{}, 90},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			// A day's worth, so that what comes back while we wait is nothing.
-			g := onRedis(t, []fluxgate.Rule{{ID: "r", Bands: []fluxgate.Band{{Label: "year", Capacity: 100, Refill: 365 * 24 * time.Hour}}}})
+			g := onRedis(t, []rules.Rule{{ID: "r", Bands: []rules.Band{{Label: "year", Capacity: 100, Refill: 365 * 24 * time.Hour}}}})
 			d := g.check(fluxgate.Request{Cost: c.cost})
 			if d.Receipt() == nil || d.Receipt().Token == "" {
 				t.Fatal("there is no receipt")
@@ -205,8 +207,8 @@ func TestClient_Settle(t *testing.T) {
 			}
 		})
 	}
-	g := onRedis(t, []fluxgate.Rule{perHour("r", 1)})
-	if s, err := g.Settle(t.Context(), nil, 5); err != nil || s != (fluxgate.Settlement{}) {
+	g := onRedis(t, []rules.Rule{perHour("r", 1)})
+	if s, err := g.Settle(t.Context(), nil, 5); err != nil || s != (store.Settlement{}) {
 		t.Errorf("nothing to settle: %+v, %v", s, err)
 	}
 	if _, err := g.Settle(t.Context(), new(fluxgate.Receipt), 5); !errors.Is(err, fluxgate.ErrReceipt) {
@@ -217,9 +219,9 @@ func TestClient_Settle(t *testing.T) {
 // The receipt of a client's decision is settled by the client: an engine that
 // it is handed to by mistake says so, and does not use it up.
 func TestSettle_ClientReceiptAtAnEngine(t *testing.T) {
-	rules := []fluxgate.Rule{perHour("r", 100)}
-	g := onRedis(t, rules)
-	engine := engineOver(t, newStore(t), rules)
+	list := []rules.Rule{perHour("r", 100)}
+	g := onRedis(t, list)
+	engine := engineOver(t, newStore(t), list)
 	d := g.check(fluxgate.Request{Cost: 10})
 	if s, err := engine.Settle(t.Context(), d.Receipt(), 0); !errors.Is(err, fluxgate.ErrReceipt) {
 		t.Errorf("the engine settled %+v, %v; want ErrReceipt", s, err)
@@ -230,14 +232,14 @@ func TestSettle_ClientReceiptAtAnEngine(t *testing.T) {
 }
 
 // queue is a rule that holds requests.
-func queue(every time.Duration) fluxgate.Rule {
-	return fluxgate.Rule{ID: "queue", OnLimitExceed: fluxgate.WaitForRefill, Bands: []fluxgate.Band{{Label: "one", Capacity: 1, Refill: every}}}
+func queue(every time.Duration) rules.Rule {
+	return rules.Rule{ID: "queue", OnLimitExceed: rules.WaitForRefill, Bands: []rules.Band{{Label: "one", Capacity: 1, Refill: every}}}
 }
 
 // A request is held until its tokens are available.
 func TestClient_Wait(t *testing.T) {
 	const every = 100 * time.Millisecond
-	g := onRedis(t, []fluxgate.Rule{queue(every)}, fluxgate.WithWaiting(20*time.Second, 100))
+	g := onRedis(t, []rules.Rule{queue(every)}, fluxgate.WithWaiting(20*time.Second, 100))
 	start := time.Now()
 	var all sync.WaitGroup
 	for range 6 {
@@ -256,8 +258,8 @@ func TestClient_Wait(t *testing.T) {
 // A request that is canceled while the server holds it frees its wait slot.
 func TestClient_WaitCanceled(t *testing.T) {
 	const every = 5 * time.Minute
-	g := onRedis(t, []fluxgate.Rule{queue(every)}, fluxgate.WithWaiting(fluxgate.MaxWait, 100))
-	patient := newClient(t, g.server.URL, client.Config{MaxWait: fluxgate.MaxWait})
+	g := onRedis(t, []rules.Rule{queue(every)}, fluxgate.WithWaiting(store.MaxWait, 100))
+	patient := newClient(t, g.server.URL, client.Config{MaxWait: store.MaxWait})
 	fullAfter := func() time.Duration {
 		d := g.check(fluxgate.Request{Peek: true})
 		for b := range d.Bands() {
@@ -287,7 +289,7 @@ func TestClient_WaitCanceled(t *testing.T) {
 // allow the request.
 func TestClient_WaitTooLong(t *testing.T) {
 	const every = 5 * time.Minute
-	g := onRedis(t, []fluxgate.Rule{queue(every)}, fluxgate.WithWaiting(fluxgate.MaxWait, 100))
+	g := onRedis(t, []rules.Rule{queue(every)}, fluxgate.WithWaiting(store.MaxWait, 100))
 	if d := g.check(fluxgate.Request{}); !d.Allowed {
 		t.Fatal("the first is held")
 	}
@@ -299,7 +301,7 @@ func TestClient_WaitTooLong(t *testing.T) {
 	}{
 		"a client that does not wait":        {t.Context(), client.Config{}},
 		"a client that waits a little":       {t.Context(), client.Config{MaxWait: time.Minute}},
-		"a caller whose own time ends first": {inSoLong, client.Config{MaxWait: fluxgate.MaxWait}},
+		"a caller whose own time ends first": {inSoLong, client.Config{MaxWait: store.MaxWait}},
 	} {
 		d, err := newClient(t, g.server.URL, c.config).Check(c.ctx, &fluxgate.Request{})
 		if err != nil || answerOf(&d) != (answer{false, fluxgate.ReasonLimited, "queue"}) || d.RetryAfter < every-time.Minute || d.Degraded {
@@ -316,11 +318,11 @@ func TestClient_WaitTooLong(t *testing.T) {
 func TestClient_StoreUnavailable(t *testing.T) {
 	redis := testenv.SharedStandalone(t)
 	proxy := testenv.StartProxy(t, redis.Addr())
-	on := func(id string, mode fluxgate.OnFailure) fluxgate.Rule {
-		return with(perHour(id, 20), func(r *fluxgate.Rule) { r.OnFailure, r.Paths = mode, []string{"/" + id} })
+	on := func(id string, mode rules.OnFailure) rules.Rule {
+		return with(perHour(id, 20), func(r *rules.Rule) { r.OnFailure, r.Paths = mode, []string{"/" + id} })
 	}
 	g := newGate(t, newRedis(t, "redis://"+proxy.Addr(), time.Second),
-		[]fluxgate.Rule{on("local", fluxgate.FailLocal), on("open", fluxgate.FailOpen), on("closed", fluxgate.FailClosed)},
+		[]rules.Rule{on("local", rules.FailLocal), on("open", rules.FailOpen), on("closed", rules.FailClosed)},
 		fluxgate.WithFallback(newStore(t), 0.15))
 	for _, path := range []string{"/local", "/open", "/closed"} {
 		if d := g.check(fluxgate.Request{Path: path}); !d.Allowed || d.Degraded || d.Remaining != 19 {
@@ -340,7 +342,7 @@ func TestClient_StoreUnavailable(t *testing.T) {
 	}
 	// Of its 3 a twentieth was used in Redis.
 	d := g.check(fluxgate.Request{Path: "/local"})
-	if got := bands(&d); !slices.Equal(got, []string{"local.hour ok 0 of 3 from fallback"}) || d.Source != fluxgate.FromFallback {
+	if got := bands(&d); !slices.Equal(got, []string{"local.hour ok 0 of 3 from fallback"}) || d.Source != store.FromFallback {
 		t.Errorf("the fallback's bands: %q from %v", got, d.Source)
 	}
 	if d := g.check(fluxgate.Request{Path: "/local"}); answerOf(&d) != (answer{false, fluxgate.ReasonLimited, "local"}) {
@@ -350,11 +352,11 @@ func TestClient_StoreUnavailable(t *testing.T) {
 
 // The fallback decides and settles while the server is unavailable.
 func TestClient_Fallback(t *testing.T) {
-	fallback := engineOver(t, newStore(t), []fluxgate.Rule{perHour("r", 5)})
+	fallback := engineOver(t, newStore(t), []rules.Rule{perHour("r", 5)})
 	var heard failures
 	limiter := newClient(t, unusedURL(t), client.Config{Fallback: fallback, Failed: heard.hear})
 	d, err := limiter.Check(t.Context(), &fluxgate.Request{Cost: 4})
-	if err != nil || answerOf(&d) != (answer{true, fluxgate.ReasonOK, "r"}) || !d.Degraded || d.Source != fluxgate.FromFallback {
+	if err != nil || answerOf(&d) != (answer{true, fluxgate.ReasonOK, "r"}) || !d.Degraded || d.Source != store.FromFallback {
 		t.Fatalf("%+v, %v", d, err)
 	}
 	if got := bands(&d); !slices.Equal(got, []string{"r.hour ok 1 of 5 from fallback"}) {

@@ -13,6 +13,7 @@ import (
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/client"
 	"github.com/fluxgate/fluxgate/httplimit"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // A client that reports failures, and lets requests pass meanwhile.
@@ -20,7 +21,7 @@ func ExampleConfig() {
 	token := os.Getenv("FLUXGATE_TOKEN")
 	limiter, err := client.New("https://fluxgate.example.com:8080", client.Config{
 		Token:     client.Secret(token),
-		OnFailure: fluxgate.FailOpen,
+		OnFailure: rules.FailOpen,
 		Failed:    func(ctx context.Context, err error) { slog.WarnContext(ctx, "no decision", "error", err) },
 	})
 	if err != nil {
@@ -35,7 +36,7 @@ func ExampleConfig() {
 func ExampleNew() {
 	limiter, err := client.New("http://127.0.0.1:1", client.Config{ // no server listens there
 		Token:     []byte("the-services-own"),
-		OnFailure: fluxgate.FailOpen,
+		OnFailure: rules.FailOpen,
 		Failed:    func(context.Context, error) { fmt.Println("the server is away") },
 		Timeout:   10 * time.Second,
 	})

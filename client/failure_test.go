@@ -23,6 +23,8 @@ import (
 	"github.com/fluxgate/fluxgate/client"
 	"github.com/fluxgate/fluxgate/httplimit"
 	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // The reason is at the end of an error about a certificate, behind all the
@@ -49,7 +51,7 @@ func TestClient_TLSErrorKeepsItsEnd(t *testing.T) {
 	roots.AddCert(server.Certificate())
 	var failed error
 	c, err := client.New(server.URL, client.Config{
-		OnFailure: fluxgate.FailOpen, TLS: &tls.Config{RootCAs: roots, ServerName: "limits.example.com", MinVersion: tls.VersionTLS12},
+		OnFailure: rules.FailOpen, TLS: &tls.Config{RootCAs: roots, ServerName: "limits.example.com", MinVersion: tls.VersionTLS12},
 		Failed: func(_ context.Context, err error) { failed = err },
 	})
 	if err != nil {
@@ -113,7 +115,7 @@ func TestClient_InvalidAnswer(t *testing.T) {
 		{name: "a proxy without a server", reply: reply("502 Bad Gateway", "text/html", "no"), want: "502"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			for mode, allowed := range map[fluxgate.OnFailure]bool{fluxgate.FailOpen: true, fluxgate.FailClosed: false} {
+			for mode, allowed := range map[rules.OnFailure]bool{rules.FailOpen: true, rules.FailClosed: false} {
 				address, asked := scripted(t, c.reply, c.stay)
 				var heard failures
 				limiter := newClient(t, address, client.Config{Timeout: c.timeout, OnFailure: mode, Failed: heard.hear, Token: []byte("hush-hush")})
@@ -147,7 +149,7 @@ func TestClient_ServerUnavailable(t *testing.T) {
 
 // A request that the server refuses as invalid is not allowed.
 func TestClient_InvalidRequest(t *testing.T) {
-	g := newGate(t, newStore(t), []fluxgate.Rule{perHour("r", 5)})
+	g := newGate(t, newStore(t), []rules.Rule{perHour("r", 5)})
 	for name, req := range map[string]fluxgate.Request{
 		"a rule set that cannot be":     {RuleSet: "not an id"},
 		"more than the server reads":    {Headers: map[string][]string{"X-Long": {strings.Repeat("x", 200<<10)}}},
@@ -163,7 +165,7 @@ func TestClient_InvalidRequest(t *testing.T) {
 		t.Errorf("a negative cost: %v", err)
 	}
 	address, _ := scripted(t, reply("500 Internal Server Error", "application/problem+json", `{"detail":"More than 64 rules apply to the request."}`), false)
-	_, err := newClient(t, address, client.Config{OnFailure: fluxgate.FailOpen}).Check(t.Context(), &fluxgate.Request{})
+	_, err := newClient(t, address, client.Config{OnFailure: rules.FailOpen}).Check(t.Context(), &fluxgate.Request{})
 	var status *client.StatusError
 	if !errors.Is(err, client.ErrUndecided) || !errors.As(err, &status) || status.Status != 500 || !strings.Contains(err.Error(), "64 rules") {
 		t.Errorf("a server without a decision: %v", err)
@@ -173,7 +175,7 @@ func TestClient_InvalidRequest(t *testing.T) {
 // A rule set that is named and does not exist is an error, alone and in a batch, and OnFailure
 // does not allow it. A 404 of a proxy is a failure like any other.
 func TestClient_UnknownRuleSet(t *testing.T) {
-	g := newGate(t, newStore(t), []fluxgate.Rule{perHour("r", 500)}, fluxgate.WithKnownRuleSets())
+	g := newGate(t, newStore(t), []rules.Rule{perHour("r", 500)}, fluxgate.WithKnownRuleSets())
 	errs := make(chan error, 60)
 	for range cap(errs) {
 		go func() {
@@ -199,7 +201,7 @@ func TestClient_UnknownRuleSet(t *testing.T) {
 		t.Errorf("the middleware answers %d %s", answer.Code, answer.Body)
 	}
 	address, _ := scripted(t, reply("404 Not Found", "application/problem+json", `{"detail":"No such endpoint."}`), false)
-	open := client.Config{OnFailure: fluxgate.FailOpen, Failed: func(context.Context, error) {}}
+	open := client.Config{OnFailure: rules.FailOpen, Failed: func(context.Context, error) {}}
 	if d, err := newClient(t, address, open).Check(t.Context(), &fluxgate.Request{}); err != nil || !d.Allowed {
 		t.Errorf("a 404 of another server: allowed %t, %v", d.Allowed, err)
 	}
@@ -208,7 +210,7 @@ func TestClient_UnknownRuleSet(t *testing.T) {
 // A caller whose context ends gets the error of the context.
 func TestClient_ContextEnds(t *testing.T) {
 	address, _ := scripted(t, "", true)
-	limiter := newClient(t, address, client.Config{OnFailure: fluxgate.FailOpen})
+	limiter := newClient(t, address, client.Config{OnFailure: rules.FailOpen})
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
 	late, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -283,15 +285,15 @@ func TestClient_SentFields(t *testing.T) {
 
 // An invalid configuration is refused.
 func TestNew_InvalidConfig(t *testing.T) {
-	engine := engineOver(t, newStore(t), []fluxgate.Rule{perHour("r", 1)})
+	engine := engineOver(t, newStore(t), []rules.Rule{perHour("r", 1)})
 	for name, config := range map[string]client.Config{
 		"a negative timeout":          {Timeout: -1},
 		"a negative wait":             {MaxWait: -1},
-		"a wait beyond all":           {MaxWait: 2 * fluxgate.MaxWait},
+		"a wait beyond all":           {MaxWait: 2 * store.MaxWait},
 		"no connections":              {MaxConns: -1},
 		"an unknown failure mode":     {OnFailure: "maybe"},
-		"local without a fallback":    {OnFailure: fluxgate.FailLocal},
-		"a fallback that is not used": {OnFailure: fluxgate.FailOpen, Fallback: engine},
+		"local without a fallback":    {OnFailure: rules.FailLocal},
+		"a fallback that is not used": {OnFailure: rules.FailOpen, Fallback: engine},
 		"a token with a line break":   {Token: []byte("hush\r\nX: y")},
 	} {
 		if _, err := client.New("http://127.0.0.1:1", config); err == nil || strings.Contains(err.Error(), "hush") {

@@ -14,15 +14,18 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/client"
 	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/server/check"
 	"github.com/fluxgate/fluxgate/server/receipt"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/memstore"
 	"github.com/fluxgate/fluxgate/store/redisstore"
 	"github.com/fluxgate/fluxgate/store/storetest"
-	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(testenv.Suite{M: m}) }
@@ -51,13 +54,13 @@ func newRedis(t testing.TB, uri string, timeout time.Duration) *redisstore.Store
 
 var stores atomic.Int64
 
-func engineOver(t testing.TB, store fluxgate.Store, rules []fluxgate.Rule, options ...fluxgate.Option) *fluxgate.Engine {
+func engineOver(t testing.TB, buckets store.Store, list []rules.Rule, options ...fluxgate.Option) *fluxgate.Engine {
 	t.Helper()
-	set, err := fluxgate.NewRuleSet("api", rules...)
+	set, err := rules.NewSet("api", list...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	engine, err := fluxgate.New(store, fluxgate.Static(set), options...)
+	engine, err := fluxgate.New(buckets, fluxgate.Static(set), options...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,9 +131,9 @@ type gate struct {
 	answered atomic.Int64
 }
 
-func newGate(t testing.TB, store fluxgate.Store, rules []fluxgate.Rule, options ...fluxgate.Option) *gate {
+func newGate(t testing.TB, buckets store.Store, list []rules.Rule, options ...fluxgate.Option) *gate {
 	t.Helper()
-	engine := engineOver(t, store, rules, options...)
+	engine := engineOver(t, buckets, list, options...)
 	g := &gate{TB: t, engine: engine}
 	api := handler(t, engine)
 	g.server = serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -194,7 +197,7 @@ func bands(d *fluxgate.Decision) []string {
 		if b.Shadow() {
 			words += " shadow"
 		}
-		if b.Source != fluxgate.FromStore {
+		if b.Source != store.FromStore {
 			words += " from " + b.Source.String()
 		}
 		all = append(all, words)
@@ -214,12 +217,12 @@ func answerOf(d *fluxgate.Decision) answer { return answer{d.Allowed, d.Reason, 
 var here = netip.MustParseAddr("192.0.2.1")
 
 // perHour is a rule for everyone with one band of n an hour, labelled "hour".
-func perHour(id string, n int64) fluxgate.Rule {
-	return fluxgate.Rule{ID: id, Bands: []fluxgate.Band{{Label: "hour", Capacity: n, Refill: time.Hour}}}
+func perHour(id string, n int64) rules.Rule {
+	return rules.Rule{ID: id, Bands: []rules.Band{{Label: "hour", Capacity: n, Refill: time.Hour}}}
 }
 
 // with changes a rule.
-func with(r fluxgate.Rule, change func(*fluxgate.Rule)) fluxgate.Rule {
+func with(r rules.Rule, change func(*rules.Rule)) rules.Rule {
 	change(&r)
 	return r
 }

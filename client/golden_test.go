@@ -7,6 +7,7 @@ import (
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/client"
 	"github.com/fluxgate/fluxgate/httplimit/limittest"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // The middleware gives the golden responses over a client and a server.
@@ -23,17 +24,17 @@ func TestClient_Middleware(t *testing.T) {
 
 // Without a server a client responds as an engine does without its store.
 func TestClient_MiddlewareStoreUnavailable(t *testing.T) {
-	share := func() *fluxgate.Engine { return engineOver(t, newStore(t), []fluxgate.Rule{perHour("orders", 2)}) }
+	share := func() *fluxgate.Engine { return engineOver(t, newStore(t), []rules.Rule{perHour("orders", 2)}) }
 	for _, c := range []struct {
 		golden   string
-		mode     fluxgate.OnFailure
+		mode     rules.OnFailure
 		fallback *fluxgate.Engine
 		before   int
 	}{
-		{"store-failure-open", fluxgate.FailOpen, nil, 0},
-		{"store-failure-closed", fluxgate.FailClosed, nil, 0},
-		{"store-failure-local", fluxgate.FailLocal, share(), 0},
-		{"store-failure-local-rejected", fluxgate.FailLocal, share(), 2},
+		{"store-failure-open", rules.FailOpen, nil, 0},
+		{"store-failure-closed", rules.FailClosed, nil, 0},
+		{"store-failure-local", rules.FailLocal, share(), 0},
+		{"store-failure-local-rejected", rules.FailLocal, share(), 2},
 	} {
 		t.Run(c.golden, func(t *testing.T) {
 			var heard failures

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/memstore"
 	"github.com/fluxgate/fluxgate/store/storetest"
 )
@@ -14,7 +16,7 @@ import (
 func TestClient_Slots(t *testing.T) {
 	clock := storetest.NewClock()
 	store := fluxgate.Must(memstore.New(memstore.Config{Clock: clock.Now}))
-	g := newGate(t, store, []fluxgate.Rule{{ID: "slots", Bands: []fluxgate.Band{{Kind: fluxgate.Concurrency, Capacity: 1, Hold: time.Minute}}}})
+	g := newGate(t, store, []rules.Rule{{ID: "slots", Bands: []rules.Band{{Kind: rules.Concurrency, Capacity: 1, Hold: time.Minute}}}})
 	first := g.check(fluxgate.Request{})
 	if hold, ok := first.Hold(); !ok || hold != time.Minute {
 		t.Errorf("held for %v, %t", hold, ok)
@@ -52,13 +54,13 @@ func TestClient_Slots(t *testing.T) {
 // A server renews the slots that a receipt still holds, and the receipt, until it holds none.
 func TestClient_SlotsLostInPart(t *testing.T) {
 	clock := storetest.NewClock()
-	store := fluxgate.Must(memstore.New(memstore.Config{Clock: clock.Now}))
-	slots := []fluxgate.Band{{Kind: fluxgate.Concurrency, Capacity: 1, Hold: time.Minute}}
-	g := newGate(t, store, []fluxgate.Rule{{ID: "kept", Bands: slots}, {ID: "lost", Bands: slots}})
+	buckets := fluxgate.Must(memstore.New(memstore.Config{Clock: clock.Now}))
+	slots := []rules.Band{{Kind: rules.Concurrency, Capacity: 1, Hold: time.Minute}}
+	g := newGate(t, buckets, []rules.Rule{{ID: "kept", Bands: slots}, {ID: "lost", Bands: slots}})
 	d := g.check(fluxgate.Request{})
 	receipt := d.Receipt()
 	before := receipt.Token
-	if _, err := store.Reset(t.Context(), fluxgate.Reset{Key: fluxgate.Key{RuleSet: "api", Rule: "lost"}}); err != nil {
+	if _, err := buckets.Reset(t.Context(), store.Reset{Key: store.Key{RuleSet: "api", Rule: "lost"}}); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {

@@ -17,6 +17,7 @@ import (
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/client"
 	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // A check whose answer is lost is not sent again: it may have taken tokens.
@@ -33,10 +34,10 @@ func TestClient_LostAnswer(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			g := onRedis(t, []fluxgate.Rule{perHour("r", capacity)})
+			g := onRedis(t, []rules.Rule{perHour("r", capacity)})
 			proxy := testenv.StartProxy(t, strings.TrimPrefix(g.server.URL, "http://"))
 			var heard failures
-			limiter := newClient(t, "http://"+proxy.Addr(), client.Config{Timeout: time.Second, OnFailure: fluxgate.FailClosed, Failed: heard.hear})
+			limiter := newClient(t, "http://"+proxy.Addr(), client.Config{Timeout: time.Second, OnFailure: rules.FailClosed, Failed: heard.hear})
 			// The first leaves a connection behind, which net/http would use
 			// to send a request again.
 			testenv.Eventually(t, "a connection is kept", func() bool {
@@ -150,7 +151,7 @@ func TestClient_ClosedIdleConnections(t *testing.T) {
 			if encrypted {
 				rounds = 15 // handshakes
 			}
-			engine := engineOver(t, newStore(t), []fluxgate.Rule{perHour("r", capacity)})
+			engine := engineOver(t, newStore(t), []rules.Rule{perHour("r", capacity)})
 			server := newClosing(t, handler(t, engine), encrypted)
 			config := client.Config{}
 			if encrypted {
@@ -189,7 +190,7 @@ func TestClient_ClosedIdleConnections(t *testing.T) {
 // Many callers share a bounded number of connections.
 func TestClient_Connections(t *testing.T) {
 	const most = 4
-	engine := engineOver(t, newStore(t), []fluxgate.Rule{perHour("r", 100_000)})
+	engine := engineOver(t, newStore(t), []rules.Rule{perHour("r", 100_000)})
 	server := newClosing(t, handler(t, engine), false)
 	proxy := testenv.StartProxy(t, server.Listener.Addr().String())
 	limiter := newClient(t, "http://"+proxy.Addr(), client.Config{MaxConns: most})
@@ -217,7 +218,7 @@ func TestClient_Connections(t *testing.T) {
 func TestClient_UnknownServer(t *testing.T) {
 	server := newClosing(t, http.NotFoundHandler(), true)
 	var heard failures
-	limiter := newClient(t, server.URL, client.Config{Token: []byte("hush"), Failed: heard.hear, OnFailure: fluxgate.FailClosed})
+	limiter := newClient(t, server.URL, client.Config{Token: []byte("hush"), Failed: heard.hear, OnFailure: rules.FailClosed})
 	d, err := limiter.Check(t.Context(), &fluxgate.Request{})
 	if err != nil || d.Allowed || server.asked.Load() != 0 || !strings.Contains(heard.text(), "certificate") {
 		t.Errorf("allowed %t, %v, %q", d.Allowed, err, heard.text())

@@ -12,8 +12,10 @@ import (
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/client"
 	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/server/check"
 	"github.com/fluxgate/fluxgate/server/receipt"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // several are n callers with the same check.
@@ -39,7 +41,7 @@ func expect(t testing.TB, results map[string]chan result, want answer) {
 // and no check is decided twice.
 func TestShare_LostAnswer(t *testing.T) {
 	const callers, capacity = 8, 100 // regains nothing while the test runs
-	engine := engineOver(t, newRedis(t, testenv.SharedStandalone(t).URI(), patient), []fluxgate.Rule{perHour("r", capacity)}, fluxgate.WithOnFailure(fluxgate.FailClosed))
+	engine := engineOver(t, newRedis(t, testenv.SharedStandalone(t).URI(), patient), []rules.Rule{perHour("r", capacity)}, fluxgate.WithOnFailure(rules.FailClosed))
 	var answered atomic.Int64
 	api := handler(t, engine)
 	server := newRecorder(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -48,7 +50,7 @@ func TestShare_LostAnswer(t *testing.T) {
 	}))
 	proxy := testenv.StartProxy(t, server.Listener.Addr().String())
 	var heard failures
-	c := newClient(t, "http://"+proxy.Addr(), client.Config{OnFailure: fluxgate.FailClosed, Failed: heard.hear})
+	c := newClient(t, "http://"+proxy.Addr(), client.Config{OnFailure: rules.FailClosed, Failed: heard.hear})
 	// An idle connection, which net/http would use to send a request again.
 	if d, err := c.Check(t.Context(), &fluxgate.Request{}); err != nil || !d.Allowed {
 		t.Fatal(err)
@@ -100,7 +102,7 @@ func TestShare_RefusedBatch(t *testing.T) {
 		"a server without batches": {unknown, []int{8, 4, 4, 2, 2}, 24},
 	} {
 		t.Run(name, func(t *testing.T) {
-			engine := engineOver(t, newStore(t), []fluxgate.Rule{perHour("r", 1_000)})
+			engine := engineOver(t, newStore(t), []rules.Rule{perHour("r", 1_000)})
 			server := newRecorder(t, c.server(engine))
 			limiter := newClient(t, server.URL, client.Config{})
 			for range 3 {
@@ -146,7 +148,7 @@ func TestShare_InvalidAnswer(t *testing.T) {
 				_, _ = w.Write([]byte(c.reply))
 			}))
 			var heard failures
-			limiter := newClient(t, server.URL, client.Config{OnFailure: fluxgate.FailClosed, Failed: heard.hear})
+			limiter := newClient(t, server.URL, client.Config{OnFailure: rules.FailClosed, Failed: heard.hear})
 			results, release := together(t, limiter, several(t, limiter, 2, fluxgate.Request{}))
 			release()
 			answered := 0
@@ -171,9 +173,9 @@ func TestShare_InvalidAnswer(t *testing.T) {
 // A check that a rule holds does not delay the others of its request, nor later
 // callers.
 func TestShare_HeldCheck(t *testing.T) {
-	slow := with(queue(5*time.Minute), func(r *fluxgate.Rule) { r.Paths = []string{"/queue"} })
-	engine := engineOver(t, newStore(t), []fluxgate.Rule{slow}, fluxgate.WithWaiting(fluxgate.MaxWait, 100))
-	c := newClient(t, newRecorder(t, handler(t, engine)).URL, client.Config{MaxWait: fluxgate.MaxWait})
+	slow := with(queue(5*time.Minute), func(r *rules.Rule) { r.Paths = []string{"/queue"} })
+	engine := engineOver(t, newStore(t), []rules.Rule{slow}, fluxgate.WithWaiting(store.MaxWait, 100))
+	c := newClient(t, newRecorder(t, handler(t, engine)).URL, client.Config{MaxWait: store.MaxWait})
 	if d, err := c.Check(t.Context(), &fluxgate.Request{Path: "/queue"}); err != nil || !d.Allowed {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/client"
 	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // recorder is a server that records the requests it gets.
@@ -103,8 +104,8 @@ func checking(ctx context.Context, c *client.Client, req fluxgate.Request) func(
 // limit allows.
 func TestShare_ManyCallers(t *testing.T) {
 	const callers, each, capacity = 64, 20, 1_000
-	rule := fluxgate.Rule{ID: "r", Bands: []fluxgate.Band{fluxgate.PerDay(capacity)}} // no token comes back meanwhile
-	engine := engineOver(t, newRedis(t, testenv.SharedStandalone(t).URI(), patient), []fluxgate.Rule{rule}, fluxgate.WithOnFailure(fluxgate.FailClosed))
+	rule := rules.Rule{ID: "r", Bands: []rules.Band{rules.PerDay(capacity)}} // no token comes back meanwhile
+	engine := engineOver(t, newRedis(t, testenv.SharedStandalone(t).URI(), patient), []rules.Rule{rule}, fluxgate.WithOnFailure(rules.FailClosed))
 	server := newRecorder(t, handler(t, engine))
 	c := newClient(t, server.URL, client.Config{})
 	passed := make([]int, callers)
@@ -142,7 +143,7 @@ func TestShare_ManyCallers(t *testing.T) {
 func TestShare_Alone(t *testing.T) {
 	for name, c := range map[string]struct{ callers, maxBatch int }{"a lone caller": {1, 0}, "MaxBatch is 1": {16, 1}} {
 		t.Run(name, func(t *testing.T) {
-			server := newRecorder(t, handler(t, engineOver(t, newStore(t), []fluxgate.Rule{perHour("r", 1_000)})))
+			server := newRecorder(t, handler(t, engineOver(t, newStore(t), []rules.Rule{perHour("r", 1_000)})))
 			limiter := newClient(t, server.URL, client.Config{MaxBatch: c.maxBatch})
 			if c.maxBatch == 1 {
 				defer client.Occupy(limiter)()
@@ -168,10 +169,10 @@ func TestShare_Alone(t *testing.T) {
 // Each caller of a shared request gets its own decision or error. One that leaves
 // the queue is not sent.
 func TestShare_OwnAnswers(t *testing.T) {
-	engine := engineOver(t, newRedis(t, testenv.SharedStandalone(t).URI(), patient), []fluxgate.Rule{
-		with(perHour("r", 5), func(r *fluxgate.Rule) { r.Scope = fluxgate.ScopeUser }),
-		{ID: "no", Priority: 9, Action: fluxgate.ActionDeny, Paths: []string{"/no"}},
-	}, fluxgate.WithOnFailure(fluxgate.FailClosed))
+	engine := engineOver(t, newRedis(t, testenv.SharedStandalone(t).URI(), patient), []rules.Rule{
+		with(perHour("r", 5), func(r *rules.Rule) { r.Scope = rules.ScopeUser }),
+		{ID: "no", Priority: 9, Action: rules.ActionDeny, Paths: []string{"/no"}},
+	}, fluxgate.WithOnFailure(rules.FailClosed))
 	server := newRecorder(t, handler(t, engine))
 	c := newClient(t, server.URL, client.Config{})
 	leaving, leave := context.WithCancel(t.Context())
@@ -214,9 +215,9 @@ func TestShare_OwnAnswers(t *testing.T) {
 
 // The client's own timeout ends the wait in the queue, and the check is not sent.
 func TestShare_TimeoutInQueue(t *testing.T) {
-	server := newRecorder(t, handler(t, engineOver(t, newStore(t), []fluxgate.Rule{perHour("r", 5)})))
+	server := newRecorder(t, handler(t, engineOver(t, newStore(t), []rules.Rule{perHour("r", 5)})))
 	var heard failures
-	c := newClient(t, server.URL, client.Config{Timeout: 50 * time.Millisecond, OnFailure: fluxgate.FailClosed, Failed: heard.hear})
+	c := newClient(t, server.URL, client.Config{Timeout: 50 * time.Millisecond, OnFailure: rules.FailClosed, Failed: heard.hear})
 	results, release := together(t, c, map[string]func() (fluxgate.Decision, error){
 		"a": checking(t.Context(), c, fluxgate.Request{}), "b": checking(t.Context(), c, fluxgate.Request{}),
 	})
@@ -237,7 +238,7 @@ func TestShare_TimeoutInQueue(t *testing.T) {
 // A caller that leaves after its check was sent does not disturb the others, and
 // what the check took is given back. A request that all leave ends.
 func TestShare_CallersLeave(t *testing.T) {
-	engine := engineOver(t, newRedis(t, testenv.SharedStandalone(t).URI(), patient), []fluxgate.Rule{{ID: "r", Bands: []fluxgate.Band{{Label: "year", Capacity: 100, Refill: 365 * 24 * time.Hour}}}}, fluxgate.WithOnFailure(fluxgate.FailClosed))
+	engine := engineOver(t, newRedis(t, testenv.SharedStandalone(t).URI(), patient), []rules.Rule{{ID: "r", Bands: []rules.Band{{Label: "year", Capacity: 100, Refill: 365 * 24 * time.Hour}}}}, fluxgate.WithOnFailure(rules.FailClosed))
 	server := newRecorder(t, handler(t, engine))
 	sent, ended, proceed := make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
 	server.before = func(r *http.Request) {
@@ -296,7 +297,7 @@ func TestShare_CallersLeave(t *testing.T) {
 
 // A shared request has a bounded size, and a large check is sent alone.
 func TestShare_Bytes(t *testing.T) {
-	server := newRecorder(t, handler(t, engineOver(t, newStore(t), []fluxgate.Rule{perHour("r", 1_000)})))
+	server := newRecorder(t, handler(t, engineOver(t, newStore(t), []rules.Rule{perHour("r", 1_000)})))
 	c := newClient(t, server.URL, client.Config{})
 	calls := several(t, c, 12, fluxgate.Request{Attributes: map[string]string{"a": strings.Repeat("x", 3<<10)}})
 	calls["large"] = checking(t.Context(), c, fluxgate.Request{Attributes: map[string]string{"a": strings.Repeat("x", 40<<10)}})
@@ -310,7 +311,7 @@ func TestShare_Bytes(t *testing.T) {
 
 // Checks that are queued or under way when the client is closed are answered.
 func TestShare_Close(t *testing.T) {
-	server := newRecorder(t, handler(t, engineOver(t, newStore(t), []fluxgate.Rule{perHour("r", 1_000)})))
+	server := newRecorder(t, handler(t, engineOver(t, newStore(t), []rules.Rule{perHour("r", 1_000)})))
 	sent, proceed := make(chan struct{}), make(chan struct{})
 	server.before = func(*http.Request) {
 		sent <- struct{}{}

@@ -158,16 +158,16 @@ func TestExamples_Gateway(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = source.Close() })
-	plans := func(standard int64) *fluxgate.RuleSet {
-		tenant := fluxgate.Rule{
-			ID: "standard", Group: "plan", Scope: fluxgate.ScopeCustom, KeyFields: []string{"attr:tenant"},
-			Bands: []fluxgate.Band{{Label: "hourly", Capacity: standard, Refill: time.Hour}},
+	plans := func(standard int64) *rules.Set {
+		tenant := rules.Rule{
+			ID: "standard", Group: "plan", Scope: rules.ScopeCustom, KeyFields: []string{"attr:tenant"},
+			Bands: []rules.Band{{Label: "hourly", Capacity: standard, Refill: time.Hour}},
 		}
 		premium := tenant
 		premium.ID, premium.Priority = "premium", 10
 		premium.When.Attributes = map[string][]string{"tenant": {"acme"}}
-		premium.Bands = []fluxgate.Band{{Label: "hourly", Capacity: 100, Refill: time.Hour}}
-		return fluxgate.Must(fluxgate.NewRuleSet("api-limits", tenant, premium))
+		premium.Bands = []rules.Band{{Label: "hourly", Capacity: 100, Refill: time.Hour}}
+		return fluxgate.Must(rules.NewSet("api-limits", tenant, premium))
 	}
 	revision, err := source.Put(t.Context(), plans(2), rules.Change{Author: "test"})
 	if err != nil {

@@ -9,12 +9,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fluxgate/fluxgate"
-	"github.com/fluxgate/fluxgate/httplimit"
-	"github.com/fluxgate/fluxgate/store/memstore"
 	"github.com/gin-gonic/gin"
 	"github.com/go-chi/chi/v5"
 	"github.com/labstack/echo/v4"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/httplimit"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
+	"github.com/fluxgate/fluxgate/store/memstore"
 )
 
 // A route is a handler. In its path {name} is one segment and {name...} the rest.
@@ -83,14 +86,14 @@ type limitedRouter struct {
 // each route.
 func newLimitedRouter(name, last string, build func(handler func(route) http.HandlerFunc) http.Handler) *limitedRouter {
 	l := &limitedRouter{name: name}
-	var rules []fluxgate.Rule
+	var list []rules.Rule
 	for _, r := range routes {
 		if r.name == "static" {
 			continue
 		}
-		rule := fluxgate.Rule{ID: r.name, Paths: []string{r.pattern(last)}, Methods: []string{"GET"}}
-		if rule.Bands = []fluxgate.Band{fluxgate.PerSecond(1_000_000)}; r.exempt {
-			rule.Action, rule.Priority, rule.Bands, rule.Methods = fluxgate.ActionAllow, 100, nil, nil
+		rule := rules.Rule{ID: r.name, Paths: []string{r.pattern(last)}, Methods: []string{"GET"}}
+		if rule.Bands = []rules.Band{rules.PerSecond(1_000_000)}; r.exempt {
+			rule.Action, rule.Priority, rule.Bands, rule.Methods = rules.ActionAllow, 100, nil, nil
 		}
 		switch r.name {
 		case "strict":
@@ -98,10 +101,10 @@ func newLimitedRouter(name, last string, build func(handler func(route) http.Han
 		case "generous":
 			rule.Group, rule.Priority = "items", 1
 		}
-		rules = append(rules, rule)
+		list = append(list, rule)
 	}
 	store := fluxgate.Must(memstore.New(memstore.Config{}))
-	l.engine = fluxgate.Must(fluxgate.New(store, fluxgate.Static(fluxgate.Must(fluxgate.NewRuleSet("api", rules...)))))
+	l.engine = fluxgate.Must(fluxgate.New(store, fluxgate.Static(fluxgate.Must(rules.NewSet("api", list...)))))
 	limit := fluxgate.Must(httplimit.New(l, httplimit.WithoutPaths("/static/*/**")))
 	l.handler = limit(build(func(r route) http.HandlerFunc {
 		return func(http.ResponseWriter, *http.Request) { l.reached = append(l.reached, r.name) }
@@ -122,11 +125,11 @@ func (l *limitedRouter) Extend(ctx context.Context, receipt *fluxgate.Receipt) e
 	return l.engine.Extend(ctx, receipt)
 }
 
-func (l *limitedRouter) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual int64) (fluxgate.Settlement, error) {
+func (l *limitedRouter) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual int64) (store.Settlement, error) {
 	return l.engine.Settle(ctx, receipt, actual)
 }
 
-func (l *limitedRouter) SettleUsage(ctx context.Context, receipt *fluxgate.Receipt, usage *fluxgate.Usage) (map[string]fluxgate.Settlement, error) {
+func (l *limitedRouter) SettleUsage(ctx context.Context, receipt *fluxgate.Receipt, usage *fluxgate.Usage) (map[string]store.Settlement, error) {
 	return l.engine.SettleUsage(ctx, receipt, usage)
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/middleware"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // ErrNoAdmission is returned for a context that is not of an interceptor.
@@ -30,12 +31,12 @@ func All(ctx context.Context) iter.Seq[*Admission] { return middleware.All(ctx) 
 //
 // It settles the admission that [FromContext] finds. If there is none the error is
 // ErrNoAdmission.
-func Settle(ctx context.Context, actual int64) (fluxgate.Settlement, error) {
+func Settle(ctx context.Context, actual int64) (store.Settlement, error) {
 	return middleware.Settle(ctx, actual)
 }
 
 // SettleUsage is [Settle] for all rules, with what the call has used. It returns the
 // settlements by measure.
-func SettleUsage(ctx context.Context, usage *fluxgate.Usage) (map[string]fluxgate.Settlement, error) {
+func SettleUsage(ctx context.Context, usage *fluxgate.Usage) (map[string]store.Settlement, error) {
 	return middleware.SettleUsage(ctx, usage)
 }

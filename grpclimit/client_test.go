@@ -5,20 +5,22 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/client"
 	"github.com/fluxgate/fluxgate/grpclimit"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/server/check"
 	"github.com/fluxgate/fluxgate/server/receipt"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
 )
 
 // The interceptors give the same answers over a client and a server.
 func TestInterceptors_Client(t *testing.T) {
 	rule := perHour("keys", 2)
-	rule.Scope, rule.When.Headers = fluxgate.ScopeAPIKey, map[string][]string{"X-Tenant": {"acme"}}
-	api := fluxgate.Must(check.New(check.Config{Limiter: newEngine(t, []fluxgate.Rule{rule}), Issuer: fluxgate.Must(receipt.NewIssuer(receipt.Config{}))}))
+	rule.Scope, rule.When.Headers = rules.ScopeAPIKey, map[string][]string{"X-Tenant": {"acme"}}
+	api := fluxgate.Must(check.New(check.Config{Limiter: newEngine(t, []rules.Rule{rule}), Issuer: fluxgate.Must(receipt.NewIssuer(receipt.Config{}))}))
 	mux := http.NewServeMux()
 	for pattern, handler := range api.Routes() {
 		mux.Handle(pattern, handler)

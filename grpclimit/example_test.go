@@ -5,23 +5,25 @@ import (
 	"fmt"
 	"net"
 
-	"github.com/fluxgate/fluxgate"
-	"github.com/fluxgate/fluxgate/clientip"
-	"github.com/fluxgate/fluxgate/grpclimit"
-	"github.com/fluxgate/fluxgate/store/memstore"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/clientip"
+	"github.com/fluxgate/fluxgate/grpclimit"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store/memstore"
 )
 
 // Two calls a minute for every address.
 func Example() {
-	rules := fluxgate.Must(fluxgate.NewRuleSet("api-limits", fluxgate.Rule{ID: "per-ip", Scope: fluxgate.ScopeIP, Bands: []fluxgate.Band{fluxgate.PerMinute(2)}}))
+	set := fluxgate.Must(rules.NewSet("api-limits", rules.Rule{ID: "per-ip", Scope: rules.ScopeIP, Bands: []rules.Band{rules.PerMinute(2)}}))
 	store := fluxgate.Must(memstore.New(memstore.Config{}))
-	engine := fluxgate.Must(fluxgate.New(store, fluxgate.Static(rules)))
+	engine := fluxgate.Must(fluxgate.New(store, fluxgate.Static(set)))
 	limit := fluxgate.Must(grpclimit.New(engine))
 	server := grpc.NewServer(grpc.ChainUnaryInterceptor(limit.Unary), grpc.ChainStreamInterceptor(limit.Stream))
 	grpc_health_v1.RegisterHealthServer(server, health.NewServer()) // your services
@@ -55,8 +57,8 @@ func Example() {
 // A limit of calls for every method but one, by tenant behind a proxy, and a limit
 // of messages that a stream receives, whose cost is their size.
 func ExampleNew() {
-	calls := fluxgate.Must(fluxgate.NewRuleSet("calls", fluxgate.Rule{ID: "per-tenant", Scope: fluxgate.ScopeCustom, KeyFields: []string{"attr:tenant"}, Bands: []fluxgate.Band{fluxgate.PerMinute(100)}}))
-	bytes := fluxgate.Must(fluxgate.NewRuleSet("bytes", fluxgate.Rule{ID: "upload", Scope: fluxgate.ScopeIP, Bands: []fluxgate.Band{fluxgate.PerMinute(1_000_000)}}))
+	calls := fluxgate.Must(rules.NewSet("calls", rules.Rule{ID: "per-tenant", Scope: rules.ScopeCustom, KeyFields: []string{"attr:tenant"}, Bands: []rules.Band{rules.PerMinute(100)}}))
+	bytes := fluxgate.Must(rules.NewSet("bytes", rules.Rule{ID: "upload", Scope: rules.ScopeIP, Bands: []rules.Band{rules.PerMinute(1_000_000)}}))
 	engine := fluxgate.Must(fluxgate.New(fluxgate.Must(memstore.New(memstore.Config{})), fluxgate.Static(calls, bytes)))
 
 	proxies := grpclimit.WithClientIP(fluxgate.Must(clientip.New(clientip.Config{TrustedProxies: []string{"10.1.0.0/16"}})))

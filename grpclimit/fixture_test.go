@@ -10,11 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
-	"github.com/fluxgate/fluxgate/grpclimit"
-	"github.com/fluxgate/fluxgate/internal/testenv"
-	"github.com/fluxgate/fluxgate/store/memstore"
-	"github.com/fluxgate/fluxgate/store/storetest"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -23,6 +18,14 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/grpclimit"
+	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
+	"github.com/fluxgate/fluxgate/store/memstore"
+	"github.com/fluxgate/fluxgate/store/storetest"
 )
 
 // logged is gRPC's log.
@@ -234,9 +237,9 @@ func each(t *testing.T, test func(t *testing.T, method string)) {
 	}
 }
 
-func newEngine(t testing.TB, rules []fluxgate.Rule) *fluxgate.Engine {
+func newEngine(t testing.TB, list []rules.Rule) *fluxgate.Engine {
 	t.Helper()
-	return engineOver(t, newStore(), rules)
+	return engineOver(t, newStore(), list)
 }
 
 // newStore returns a store in memory with a fixed clock.
@@ -244,9 +247,9 @@ func newStore() *memstore.Store {
 	return fluxgate.Must(memstore.New(memstore.Config{Clock: storetest.NewClock().Now}))
 }
 
-func engineOver(t testing.TB, store fluxgate.Store, rules []fluxgate.Rule, options ...fluxgate.Option) *fluxgate.Engine {
+func engineOver(t testing.TB, buckets store.Store, list []rules.Rule, options ...fluxgate.Option) *fluxgate.Engine {
 	t.Helper()
-	engine, err := fluxgate.New(store, fluxgate.Static(fluxgate.Must(fluxgate.NewRuleSet("api", rules...))), options...)
+	engine, err := fluxgate.New(buckets, fluxgate.Static(fluxgate.Must(rules.NewSet("api", list...))), options...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,8 +257,8 @@ func engineOver(t testing.TB, store fluxgate.Store, rules []fluxgate.Rule, optio
 }
 
 // perHour is a rule for everyone with one band of n an hour.
-func perHour(id string, n int64) fluxgate.Rule {
-	return fluxgate.Rule{ID: id, Bands: []fluxgate.Band{{Label: "hour", Capacity: n, Refill: time.Hour}}}
+func perHour(id string, n int64) rules.Rule {
+	return rules.Rule{ID: id, Bands: []rules.Band{{Label: "hour", Capacity: n, Refill: time.Hour}}}
 }
 
 // left is what a rule for everyone has left.
@@ -277,11 +280,11 @@ func (f limiterFunc) Check(ctx context.Context, req *fluxgate.Request) (fluxgate
 
 func (limiterFunc) Extend(context.Context, *fluxgate.Receipt) error { return nil }
 
-func (limiterFunc) Settle(context.Context, *fluxgate.Receipt, int64) (fluxgate.Settlement, error) {
-	return fluxgate.Settlement{}, nil
+func (limiterFunc) Settle(context.Context, *fluxgate.Receipt, int64) (store.Settlement, error) {
+	return store.Settlement{}, nil
 }
 
-func (limiterFunc) SettleUsage(context.Context, *fluxgate.Receipt, *fluxgate.Usage) (map[string]fluxgate.Settlement, error) {
+func (limiterFunc) SettleUsage(context.Context, *fluxgate.Receipt, *fluxgate.Usage) (map[string]store.Settlement, error) {
 	return nil, nil
 }
 

@@ -8,19 +8,21 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
-	"github.com/fluxgate/fluxgate/grpclimit"
-	"github.com/fluxgate/fluxgate/internal/testenv"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/grpclimit"
+	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // oneAtOnce is a rule that admits one call at the same time.
-func oneAtOnce(hold time.Duration) []fluxgate.Rule {
-	return []fluxgate.Rule{{ID: "slots", Bands: []fluxgate.Band{{Kind: fluxgate.Concurrency, Capacity: 1, Hold: hold}}}}
+func oneAtOnce(hold time.Duration) []rules.Rule {
+	return []rules.Rule{{ID: "slots", Bands: []rules.Band{{Kind: rules.Concurrency, Capacity: 1, Hold: hold}}}}
 }
 
 // recovering are interceptors that recover panics of handlers, as services have them.

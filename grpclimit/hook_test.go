@@ -9,10 +9,12 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/fluxgate/fluxgate"
-	"github.com/fluxgate/fluxgate/grpclimit"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/grpclimit"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // New refuses invalid options.
@@ -96,7 +98,7 @@ func (o *recorder) recorded() ([]string, error) {
 // An observer is called for limited, skipped and failed calls.
 func TestObserver_Calls(t *testing.T) {
 	observer := new(recorder)
-	conn := limited(t, new(echo), newEngine(t, []fluxgate.Rule{perHour("r", 1)}), grpclimit.WithoutMethods(clientStream), grpclimit.WithObserver(observer),
+	conn := limited(t, new(echo), newEngine(t, []rules.Rule{perHour("r", 1)}), grpclimit.WithoutMethods(clientStream), grpclimit.WithObserver(observer),
 		grpclimit.WithAmend(func(c *grpclimit.Call, _ *fluxgate.Request) error {
 			if c.FullMethod == serverStream {
 				return errors.New("no plan")
@@ -125,7 +127,7 @@ func TestHook_Failures(t *testing.T) {
 	}{
 		{"the rule set", newSeen(), grpclimit.WithRuleSetFunc(text), ""},
 		{"the cost", newSeen(), grpclimit.WithCostFunc(func(*grpclimit.Call) int64 { panic("secret") }), ""},
-		{"an impossible cost", newEngine(t, []fluxgate.Rule{perHour("r", 9)}), grpclimit.WithCostFunc(func(*grpclimit.Call) int64 { return -1 }), ""},
+		{"an impossible cost", newEngine(t, []rules.Rule{perHour("r", 9)}), grpclimit.WithCostFunc(func(*grpclimit.Call) int64 { return -1 }), ""},
 		{"the user", newSeen(), grpclimit.WithUserFunc(text), ""},
 		{"the API key", newSeen(), grpclimit.WithAPIKeyFunc(text), ""},
 		{"an attribute", newSeen(), grpclimit.WithAttribute("a", text), ""},
@@ -173,7 +175,7 @@ func TestObserver_DefaultLog(t *testing.T) {
 	if a := invoke(ctx, limited(t, new(echo), newSeen(), grpclimit.WithAPIKeyFunc(grpclimit.Metadata("x-twice"))), bidi, "hello"); a.code() != codes.InvalidArgument {
 		t.Errorf("%v", a.err)
 	}
-	denied := limited(t, new(echo), newEngine(t, []fluxgate.Rule{{ID: "keys", Action: fluxgate.ActionDeny, Scope: fluxgate.ScopeAPIKey}}), key)
+	denied := limited(t, new(echo), newEngine(t, []rules.Rule{{ID: "keys", Action: rules.ActionDeny, Scope: rules.ScopeAPIKey}}), key)
 	if a := invoke(ctx, denied, unary, "hello"); a.code() != codes.PermissionDenied || strings.Contains(fmt.Sprint(a.err, a.header), "s3cret") {
 		t.Errorf("%+v", a)
 	}

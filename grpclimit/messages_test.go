@@ -8,11 +8,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
-	"github.com/fluxgate/fluxgate/grpclimit"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/grpclimit"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 var (
@@ -45,7 +47,7 @@ func TestMessages_Limit(t *testing.T) {
 		{"neither", nil, bidi, 5, 5, codes.OK, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			service, engine := new(echo), newEngine(t, []fluxgate.Rule{perHour("messages", 3)})
+			service, engine := new(echo), newEngine(t, []rules.Rule{perHour("messages", 3)})
 			messages := five
 			if c.method == serverStream {
 				messages = five[:1]
@@ -67,7 +69,7 @@ func TestMessages_Limit(t *testing.T) {
 // The cost of a message can depend on it.
 func TestMessages_Cost(t *testing.T) {
 	var directions []bool
-	service, engine := new(echo), newEngine(t, []fluxgate.Rule{perHour("bytes", 100)})
+	service, engine := new(echo), newEngine(t, []rules.Rule{perHour("bytes", 100)})
 	conn := limited(t, service, engine, received, sent, grpclimit.WithCostFunc(func(c *grpclimit.Call) int64 {
 		directions = append(directions, c.Sent)
 		return int64(len(c.Message.(*wrapperspb.StringValue).Value))
@@ -85,11 +87,11 @@ func TestMessages_Cost(t *testing.T) {
 func TestMessages_Beginning(t *testing.T) {
 	began := 0
 	service := &echo{hook: func(context.Context, grpc.ServerStream) error { began++; return nil }}
-	denied := newEngine(t, []fluxgate.Rule{{ID: "no", Action: fluxgate.ActionDeny}})
+	denied := newEngine(t, []rules.Rule{{ID: "no", Action: rules.ActionDeny}})
 	if a := invoke(t.Context(), limited(t, service, denied, received), bidi); a.code() != codes.PermissionDenied || began != 0 {
 		t.Errorf("%v, the handler ran %d times", a.err, began)
 	}
-	conn := limited(t, service, newEngine(t, []fluxgate.Rule{perHour("messages", 1)}), received)
+	conn := limited(t, service, newEngine(t, []rules.Rule{perHour("messages", 1)}), received)
 	for _, messages := range [][]string{{"the only one"}, nil, nil} {
 		if a := invoke(t.Context(), conn, bidi, messages...); a.err != nil {
 			t.Errorf("%q: %v", messages, a.err)
@@ -123,7 +125,7 @@ func TestMessages_HandlerGoesOn(t *testing.T) {
 					}
 					return goOn(ss, c.move(ss))
 				}}
-				a := invoke(t.Context(), limited(t, service, newEngine(t, []fluxgate.Rule{perHour("messages", 1)}), c.option), bidi, "a", "b", "c")
+				a := invoke(t.Context(), limited(t, service, newEngine(t, []rules.Rule{perHour("messages", 1)}), c.option), bidi, "a", "b", "c")
 				if a.code() != codes.ResourceExhausted {
 					t.Errorf("%v", a.err)
 				}
@@ -171,7 +173,7 @@ func TestMessages_RefusedMeanwhile(t *testing.T) {
 
 // A message waits for its tokens.
 func TestMessages_Waiting(t *testing.T) {
-	conn := limited(t, new(echo), engineOver(t, realStore(), []fluxgate.Rule{waiting(time.Millisecond)}, fluxgate.WithWaiting(time.Minute, 9)), received, sent)
+	conn := limited(t, new(echo), engineOver(t, realStore(), []rules.Rule{waiting(time.Millisecond)}, fluxgate.WithWaiting(time.Minute, 9)), received, sent)
 	began := time.Now()
 	a := invoke(t.Context(), conn, bidi, "a", "b", "c")
 	if a.err != nil || len(a.messages) != 3 || time.Since(began) < 5*time.Millisecond {

@@ -7,12 +7,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
-	"github.com/fluxgate/fluxgate/grpclimit"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/grpclimit"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // details are those of a status as a client decodes them.
@@ -44,8 +47,8 @@ func TestRejection_Details(t *testing.T) {
 	each(t, func(t *testing.T, method string) {
 		service := new(echo)
 		rule := perHour("orders", 2)
-		rule.Bands = append(rule.Bands, fluxgate.Band{Label: "day", Capacity: 2, Refill: 24 * time.Hour})
-		conn := limited(t, service, newEngine(t, []fluxgate.Rule{rule}))
+		rule.Bands = append(rule.Bands, rules.Band{Label: "day", Capacity: 2, Refill: 24 * time.Hour})
+		conn := limited(t, service, newEngine(t, []rules.Rule{rule}))
 		for range 2 {
 			if a := invoke(t.Context(), conn, method, "hello"); a.err != nil || !slices.Equal(a.messages, []string{"hello"}) {
 				t.Fatalf("%+v", a)
@@ -105,18 +108,18 @@ func TestRejection_CodeOfReasons(t *testing.T) {
 }
 
 // unavailable is a store that always fails.
-type unavailable struct{ fluxgate.Store }
+type unavailable struct{ store.Store }
 
-func (unavailable) Take(context.Context, []fluxgate.Demand, *fluxgate.Outcome) error {
+func (unavailable) Take(context.Context, []store.Demand, *store.Outcome) error {
 	return errors.New("the store at secret:6379 is unavailable")
 }
 
 // A store failure is refused or not by the rule.
 func TestRejection_StoreFailure(t *testing.T) {
-	for mode, want := range map[fluxgate.OnFailure]codes.Code{fluxgate.FailClosed: codes.Unavailable, fluxgate.FailOpen: codes.OK} {
+	for mode, want := range map[rules.OnFailure]codes.Code{rules.FailClosed: codes.Unavailable, rules.FailOpen: codes.OK} {
 		rule := perHour("orders", 1)
 		rule.OnFailure = mode
-		conn := limited(t, new(echo), engineOver(t, unavailable{newStore()}, []fluxgate.Rule{rule}))
+		conn := limited(t, new(echo), engineOver(t, unavailable{newStore()}, []rules.Rule{rule}))
 		if a := invoke(t.Context(), conn, unary, "hello"); a.code() != want {
 			t.Errorf("%s: %v, want %v", mode, a.err, want)
 		}
@@ -164,7 +167,7 @@ func rateLimitHeaders(md metadata.MD) (names []string) {
 // Allowed or not, the header metadata says what is left.
 func TestHeaders_Values(t *testing.T) {
 	each(t, func(t *testing.T, method string) {
-		conn := limited(t, new(echo), newEngine(t, []fluxgate.Rule{perHour("orders", 2)}))
+		conn := limited(t, new(echo), newEngine(t, []rules.Rule{perHour("orders", 2)}))
 		for i, want := range []metadata.MD{
 			{"x-ratelimit-remaining": {"1"}, "ratelimit": {`"orders.hour";r=1;t=1800`}},
 			{"x-ratelimit-remaining": {"0"}, "ratelimit": {`"orders.hour";r=0;t=3600`}},
@@ -198,7 +201,7 @@ func TestHeaders_Off(t *testing.T) {
 		{"without any", []grpclimit.Option{grpclimit.WithXHeaders(false), grpclimit.WithIETFHeaders(false)}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			conn := limited(t, new(echo), newEngine(t, []fluxgate.Rule{perHour("r", 9)}), c.options...)
+			conn := limited(t, new(echo), newEngine(t, []rules.Rule{perHour("r", 9)}), c.options...)
 			each(t, func(t *testing.T, method string) {
 				if got := rateLimitHeaders(invoke(t.Context(), conn, method, "hello").header); !slices.Equal(got, c.want) {
 					t.Errorf("headers %q, want %q", got, c.want)
@@ -211,10 +214,10 @@ func TestHeaders_Off(t *testing.T) {
 // Behind several interceptors there is a value of each, the outermost first, and all
 // of them must admit a call.
 func TestHeaders_SeveralInterceptors(t *testing.T) {
-	sets := fluxgate.Static(fluxgate.Must(fluxgate.NewRuleSet("all", perHour("all", 9))), fluxgate.Must(fluxgate.NewRuleSet("some", perHour("some", 1))))
+	sets := fluxgate.Static(fluxgate.Must(rules.NewSet("all", perHour("all", 9))), fluxgate.Must(rules.NewSet("some", perHour("some", 1))))
 	engine := fluxgate.Must(fluxgate.New(newStore(), sets))
 	each(t, func(t *testing.T, method string) {
-		if err := engine.Reset(t.Context(), fluxgate.Key{RuleSet: "some"}); err != nil {
+		if err := engine.Reset(t.Context(), store.Key{RuleSet: "some"}); err != nil {
 			t.Fatal(err)
 		}
 		conn := serve(t, new(echo), behind(newLimit(t, engine, grpclimit.WithRuleSet("all")), newLimit(t, engine, grpclimit.WithRuleSet("some")))...)

@@ -10,13 +10,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fluxgate/fluxgate"
-	"github.com/fluxgate/fluxgate/clientip"
-	"github.com/fluxgate/fluxgate/grpclimit"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/clientip"
+	"github.com/fluxgate/fluxgate/grpclimit"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // requestOf returns the request that the limiter gets for a call with metadata.
@@ -51,8 +53,8 @@ func TestRequest_Rules(t *testing.T) {
 		rule := perHour("tenants", 1)
 		rule.Paths, rule.Methods = []string{"/test.Echo/*"}, []string{http.MethodPost}
 		rule.When.Hosts, rule.When.Headers = []string{"127.0.0.1"}, map[string][]string{"X-Tenant": {"*"}}
-		rule.Scope, rule.KeyFields = fluxgate.ScopeComposite, []string{"header:X-Tenant"}
-		conn := limited(t, new(echo), newEngine(t, []fluxgate.Rule{rule}))
+		rule.Scope, rule.KeyFields = rules.ScopeComposite, []string{"header:X-Tenant"}
+		conn := limited(t, new(echo), newEngine(t, []rules.Rule{rule}))
 		for i, c := range []struct {
 			tenant string
 			want   codes.Code

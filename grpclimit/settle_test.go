@@ -5,15 +5,17 @@ import (
 	"errors"
 	"testing"
 
+	"google.golang.org/grpc"
+
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/grpclimit"
-	"google.golang.org/grpc"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // A handler of any kind settles its cost once.
 func TestSettle_Once(t *testing.T) {
 	each(t, func(t *testing.T, method string) {
-		engine := newEngine(t, []fluxgate.Rule{perHour("r", 100)})
+		engine := newEngine(t, []rules.Rule{perHour("r", 100)})
 		service := &echo{hook: func(ctx context.Context, _ grpc.ServerStream) error {
 			a, ok := grpclimit.FromContext(ctx)
 			if !ok || a.Decision().RuleID != "r" || a.RuleSet() != "" {
@@ -38,7 +40,7 @@ func TestSettle_Once(t *testing.T) {
 func TestSettle_UsageOfAll(t *testing.T) {
 	rule := perHour("tokens", 1_000)
 	rule.Cost = "tokens"
-	engine := newEngine(t, []fluxgate.Rule{rule})
+	engine := newEngine(t, []rules.Rule{rule})
 	estimate := grpclimit.WithAmend(func(_ *grpclimit.Call, req *fluxgate.Request) error {
 		req.Costs = map[string]int64{"tokens": 100}
 		return nil
@@ -77,7 +79,7 @@ func TestSettle_NoAdmission(t *testing.T) {
 				}
 				return nil
 			}}
-			invoke(t.Context(), limited(t, service, newEngine(t, []fluxgate.Rule{perHour("r", 100)}), options...), bidi)
+			invoke(t.Context(), limited(t, service, newEngine(t, []rules.Rule{perHour("r", 100)}), options...), bidi)
 		})
 	}
 }

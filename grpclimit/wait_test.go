@@ -10,19 +10,22 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
-	"github.com/fluxgate/fluxgate/grpclimit"
-	"github.com/fluxgate/fluxgate/internal/testenv"
-	"github.com/fluxgate/fluxgate/store/memstore"
-	"github.com/fluxgate/fluxgate/store/redisstore"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/grpclimit"
+	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
+	"github.com/fluxgate/fluxgate/store/memstore"
+	"github.com/fluxgate/fluxgate/store/redisstore"
 )
 
 // waiting is a rule of one token, for which requests wait.
-func waiting(refill time.Duration) fluxgate.Rule {
-	return fluxgate.Rule{ID: "queue", OnLimitExceed: fluxgate.WaitForRefill, Bands: []fluxgate.Band{{Capacity: 1, Refill: refill}}}
+func waiting(refill time.Duration) rules.Rule {
+	return rules.Rule{ID: "queue", OnLimitExceed: rules.WaitForRefill, Bands: []rules.Band{{Capacity: 1, Refill: refill}}}
 }
 
 func realStore() *memstore.Store { return fluxgate.Must(memstore.New(memstore.Config{})) }
@@ -31,7 +34,7 @@ func realStore() *memstore.Store { return fluxgate.Must(memstore.New(memstore.Co
 type waits struct {
 	mu      sync.Mutex
 	waiting int
-	settled []fluxgate.Settlement
+	settled []store.Settlement
 }
 
 func (*waits) Decided(context.Context, *fluxgate.Request, *fluxgate.Decision, error) {}
@@ -43,13 +46,13 @@ func (w *waits) Waiting(_ context.Context, change int) {
 	w.waiting += change
 }
 
-func (w *waits) Settled(_ context.Context, s fluxgate.Settlement, _ error) {
+func (w *waits) Settled(_ context.Context, s store.Settlement, _ error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.settled = append(w.settled, s)
 }
 
-func (w *waits) now() (waiting int, settled []fluxgate.Settlement) {
+func (w *waits) now() (waiting int, settled []store.Settlement) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.waiting, slices.Clone(w.settled)
@@ -58,7 +61,7 @@ func (w *waits) now() (waiting int, settled []fluxgate.Settlement) {
 // A call waits for its tokens and passes.
 func TestWait_Passes(t *testing.T) {
 	each(t, func(t *testing.T, method string) {
-		conn := limited(t, new(echo), engineOver(t, realStore(), []fluxgate.Rule{waiting(20 * time.Millisecond)}, fluxgate.WithWaiting(time.Minute, 9)))
+		conn := limited(t, new(echo), engineOver(t, realStore(), []rules.Rule{waiting(20 * time.Millisecond)}, fluxgate.WithWaiting(time.Minute, 9)))
 		began := time.Now()
 		for range 3 {
 			if a := invoke(t.Context(), conn, method, "hello"); a.err != nil {
@@ -78,13 +81,13 @@ func TestWait_Cancelled(t *testing.T) {
 	for what, options := range map[string][]grpclimit.Option{"a call": nil, "a message": {received}} {
 		t.Run(what, func(t *testing.T) {
 			each(t, func(t *testing.T, method string) {
-				store, err := redisstore.Open(t.Context(), redis.URI(), redisstore.Config{Prefix: fmt.Sprintf("grpc-%d", rand.Uint64()), Timeout: time.Minute})
+				buckets, err := redisstore.Open(t.Context(), redis.URI(), redisstore.Config{Prefix: fmt.Sprintf("grpc-%d", rand.Uint64()), Timeout: time.Minute})
 				if err != nil {
 					t.Fatal(err)
 				}
-				t.Cleanup(func() { _ = store.Close() })
+				t.Cleanup(func() { _ = buckets.Close() })
 				observer, failed, service := new(waits), new(recorder), new(echo)
-				engine := engineOver(t, store, []fluxgate.Rule{waiting(30 * time.Minute)}, fluxgate.WithWaiting(time.Hour, 9), fluxgate.WithObserver(observer), fluxgate.WithOnFailure(fluxgate.FailClosed))
+				engine := engineOver(t, buckets, []rules.Rule{waiting(30 * time.Minute)}, fluxgate.WithWaiting(time.Hour, 9), fluxgate.WithObserver(observer), fluxgate.WithOnFailure(rules.FailClosed))
 				conn := limited(t, service, engine, append(options, grpclimit.WithObserver(failed))...)
 				if a := invoke(t.Context(), conn, method, "first"); a.err != nil {
 					t.Fatal(a.err)
@@ -100,7 +103,7 @@ func TestWait_Cancelled(t *testing.T) {
 				}
 				testenv.Eventually(t, "its token is given back", func() bool {
 					n, settled := observer.now()
-					return n == 0 && slices.Equal(settled, []fluxgate.Settlement{{Returned: 1}})
+					return n == 0 && slices.Equal(settled, []store.Settlement{{Returned: 1}})
 				})
 				testenv.Eventually(t, "the observer is called", func() bool {
 					calls, err := failed.recorded()
@@ -119,7 +122,7 @@ func TestWait_Cancelled(t *testing.T) {
 func TestWait_DeadlineTooSoon(t *testing.T) {
 	each(t, func(t *testing.T, method string) {
 		observer := new(waits)
-		conn := limited(t, new(echo), engineOver(t, realStore(), []fluxgate.Rule{waiting(30 * time.Minute)}, fluxgate.WithWaiting(time.Hour, 9), fluxgate.WithObserver(observer)))
+		conn := limited(t, new(echo), engineOver(t, realStore(), []rules.Rule{waiting(30 * time.Minute)}, fluxgate.WithWaiting(time.Hour, 9), fluxgate.WithObserver(observer)))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		invoke(ctx, conn, method, "first")

@@ -7,26 +7,27 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/httplimit"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/store/memstore"
 )
 
 // plentyOf is a rule for every address whose bands never run dry in a test.
-func plentyOf(id string) fluxgate.Rule {
-	return fluxgate.Rule{
-		ID: id, Paths: []string{"/api/**"}, Scope: fluxgate.ScopeIP,
-		Bands: []fluxgate.Band{fluxgate.PerSecond(1_000_000_000), fluxgate.PerMinute(10_000_000_000)},
+func plentyOf(id string) rules.Rule {
+	return rules.Rule{
+		ID: id, Paths: []string{"/api/**"}, Scope: rules.ScopeIP,
+		Bands: []rules.Band{rules.PerSecond(1_000_000_000), rules.PerMinute(10_000_000_000)},
 	}
 }
 
 // plenty is an engine that allows everything, as one in production does most
 // of the time.
-func plenty(t testing.TB, rules ...fluxgate.Rule) *fluxgate.Engine {
+func plenty(t testing.TB, list ...rules.Rule) *fluxgate.Engine {
 	t.Helper()
 	store, err := memstore.New(memstore.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := fluxgate.NewRuleSet("api", rules...)
+	set, err := rules.NewSet("api", list...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,10 +58,10 @@ func apiRequest() *http.Request {
 func TestMiddleware_Allocations(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		rules []fluxgate.Rule
+		rules []rules.Rule
 	}{
-		{"one rule of two bands", []fluxgate.Rule{plentyOf("a")}},
-		{"three rules of two bands", []fluxgate.Rule{plentyOf("a"), plentyOf("b"), plentyOf("c")}},
+		{"one rule of two bands", []rules.Rule{plentyOf("a")}},
+		{"three rules of two bands", []rules.Rule{plentyOf("a"), plentyOf("b"), plentyOf("c")}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			limit, err := httplimit.New(plenty(t, c.rules...))
@@ -86,14 +87,14 @@ func TestMiddleware_Allocations(t *testing.T) {
 }
 
 func BenchmarkHandler(b *testing.B) {
-	wrap := func(rules []fluxgate.Rule, options ...httplimit.Option) http.Handler {
-		limit, err := httplimit.New(plenty(b, rules...), options...)
+	wrap := func(list []rules.Rule, options ...httplimit.Option) http.Handler {
+		limit, err := httplimit.New(plenty(b, list...), options...)
 		if err != nil {
 			b.Fatal(err)
 		}
 		return limit(http.HandlerFunc(bare))
 	}
-	one := []fluxgate.Rule{plentyOf("a")}
+	one := []rules.Rule{plentyOf("a")}
 	for _, c := range []struct {
 		name    string
 		handler http.Handler
@@ -102,7 +103,7 @@ func BenchmarkHandler(b *testing.B) {
 		{"skipped", wrap(one, httplimit.WithoutPaths("/api/**"))},
 		{"no headers", wrap(one, httplimit.WithIETFHeaders(false), httplimit.WithXHeaders(false))},
 		{"one rule", wrap(one)},
-		{"three rules", wrap([]fluxgate.Rule{plentyOf("a"), plentyOf("b"), plentyOf("c")})},
+		{"three rules", wrap([]rules.Rule{plentyOf("a"), plentyOf("b"), plentyOf("c")})},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			w, r := idle{}, apiRequest()

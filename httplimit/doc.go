@@ -2,9 +2,9 @@
 //
 // # Usage
 //
-//	rules := fluxgate.Must(fluxgate.NewRuleSet("api", fluxgate.Rule{ID: "per-ip", Scope: fluxgate.ScopeIP, Bands: []fluxgate.Band{fluxgate.PerMinute(100)}}))
+//	set := fluxgate.Must(rules.NewSet("api", rules.Rule{ID: "per-ip", Scope: rules.ScopeIP, Bands: []rules.Band{rules.PerMinute(100)}}))
 //	store := fluxgate.Must(memstore.New(memstore.Config{}))
-//	engine := fluxgate.Must(fluxgate.New(store, fluxgate.Static(rules)))
+//	engine := fluxgate.Must(fluxgate.New(store, fluxgate.Static(set)))
 //	limit := fluxgate.Must(httplimit.New(engine))
 //	http.ListenAndServe(":8080", limit(mux))
 //

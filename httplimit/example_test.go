@@ -9,6 +9,7 @@ import (
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/clientip"
 	"github.com/fluxgate/fluxgate/httplimit"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/store/memstore"
 )
 
@@ -17,9 +18,9 @@ func Example() {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") })
 
-	rules := fluxgate.Must(fluxgate.NewRuleSet("api", fluxgate.Rule{ID: "per-ip", Scope: fluxgate.ScopeIP, Bands: []fluxgate.Band{fluxgate.PerMinute(3)}}))
+	set := fluxgate.Must(rules.NewSet("api", rules.Rule{ID: "per-ip", Scope: rules.ScopeIP, Bands: []rules.Band{rules.PerMinute(3)}}))
 	store := fluxgate.Must(memstore.New(memstore.Config{}))
-	engine := fluxgate.Must(fluxgate.New(store, fluxgate.Static(rules)))
+	engine := fluxgate.Must(fluxgate.New(store, fluxgate.Static(set)))
 	limit := fluxgate.Must(httplimit.New(engine))
 	server := httptest.NewServer(limit(mux)) // or http.ListenAndServe(":8080", limit(mux))
 	defer server.Close()
@@ -59,8 +60,8 @@ func show(handler http.Handler, what, path string, header ...string) {
 // A limit for everything, and a tighter one for one route, whose requests cost
 // more.
 func ExampleMiddleware_route() {
-	everything := fluxgate.Must(fluxgate.NewRuleSet("everything", fluxgate.Rule{ID: "per-ip", Scope: fluxgate.ScopeIP, Bands: []fluxgate.Band{fluxgate.PerMinute(100)}}))
-	exports := fluxgate.Must(fluxgate.NewRuleSet("exports", fluxgate.Rule{ID: "rows", Scope: fluxgate.ScopeUser, Bands: []fluxgate.Band{fluxgate.PerHour(2_000)}}))
+	everything := fluxgate.Must(rules.NewSet("everything", rules.Rule{ID: "per-ip", Scope: rules.ScopeIP, Bands: []rules.Band{rules.PerMinute(100)}}))
+	exports := fluxgate.Must(rules.NewSet("exports", rules.Rule{ID: "rows", Scope: rules.ScopeUser, Bands: []rules.Band{rules.PerHour(2_000)}}))
 	engine := fluxgate.Must(fluxgate.New(fluxgate.Must(memstore.New(memstore.Config{})), fluxgate.Static(everything, exports)))
 	user := httplimit.WithUserFunc(func(r *http.Request) string { name, _, _ := r.BasicAuth(); return name })
 	export := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "rows") })
@@ -82,14 +83,14 @@ func ExampleMiddleware_route() {
 // Plans by tenant: everyone has 2 a minute, and premium tenants 4, all users
 // of a tenant together. The gateway in front says which tenant and plan it is.
 func ExampleWithAttribute() {
-	rules := fluxgate.Must(fluxgate.ParseRuleSet([]byte(`{"id": "plans", "rules": [
+	set := fluxgate.Must(rules.Parse([]byte(`{"id": "plans", "rules": [
 		{"id": "free", "group": "plan", "limitScope": "CUSTOM", "compositeKeyFields": ["attr:tenant"],
 		 "bands": [{"capacity": 2, "refill": "1m"}]},
 		{"id": "premium", "group": "plan", "limitScope": "CUSTOM", "compositeKeyFields": ["attr:tenant"],
 		 "bands": [{"capacity": 4, "refill": "1m"}],
 		 "priority": 10, "when": {"attributes": {"plan": ["premium"]}}}
 	]}`)))
-	engine := fluxgate.Must(fluxgate.New(fluxgate.Must(memstore.New(memstore.Config{})), fluxgate.Static(rules)))
+	engine := fluxgate.Must(fluxgate.New(fluxgate.Must(memstore.New(memstore.Config{})), fluxgate.Static(set)))
 	proxies := fluxgate.Must(clientip.New(clientip.Config{TrustedProxies: []string{"10.1.0.0/16"}}))
 	limit := fluxgate.Must(httplimit.New(engine,
 		httplimit.WithAttribute("tenant", httplimit.Header("X-Tenant")),
@@ -109,8 +110,8 @@ func ExampleWithAttribute() {
 
 // Model tokens: a request takes an estimate and settles what it has used.
 func ExampleSettle() {
-	rules := fluxgate.Must(fluxgate.NewRuleSet("llm", fluxgate.Rule{ID: "model-tokens", Scope: fluxgate.ScopeAPIKey, Bands: []fluxgate.Band{fluxgate.PerDay(10_000)}}))
-	engine := fluxgate.Must(fluxgate.New(fluxgate.Must(memstore.New(memstore.Config{})), fluxgate.Static(rules)))
+	set := fluxgate.Must(rules.NewSet("llm", rules.Rule{ID: "model-tokens", Scope: rules.ScopeAPIKey, Bands: []rules.Band{rules.PerDay(10_000)}}))
+	engine := fluxgate.Must(fluxgate.New(fluxgate.Must(memstore.New(memstore.Config{})), fluxgate.Static(set)))
 	limit := fluxgate.Must(httplimit.New(engine,
 		httplimit.WithAPIKeyFunc(httplimit.BearerToken), httplimit.WithCost(4_000), httplimit.WithSettling(true)))
 	handler := limit(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -128,8 +129,8 @@ func ExampleSettle() {
 // Bytes sent: the handler counts what it writes. A response of unknown size
 // takes one token and is charged for the rest.
 func ExampleSettle_bytes() {
-	rules := fluxgate.Must(fluxgate.NewRuleSet("bytes", fluxgate.Rule{ID: "egress", Scope: fluxgate.ScopeIP, Bands: []fluxgate.Band{fluxgate.PerMinute(1_000_000)}}))
-	engine := fluxgate.Must(fluxgate.New(fluxgate.Must(memstore.New(memstore.Config{})), fluxgate.Static(rules)))
+	set := fluxgate.Must(rules.NewSet("bytes", rules.Rule{ID: "egress", Scope: rules.ScopeIP, Bands: []rules.Band{rules.PerMinute(1_000_000)}}))
+	engine := fluxgate.Must(fluxgate.New(fluxgate.Must(memstore.New(memstore.Config{})), fluxgate.Static(set)))
 	limit := fluxgate.Must(httplimit.New(engine, httplimit.WithSettling(true)))
 	handler := limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		sent, _ := io.WriteString(w, "a report of some length")
@@ -143,8 +144,8 @@ func ExampleSettle_bytes() {
 
 // The answer in the words of the service.
 func ExampleWithRejection() {
-	rules := fluxgate.Must(fluxgate.NewRuleSet("api", fluxgate.Rule{ID: "per-ip", Scope: fluxgate.ScopeIP, Bands: []fluxgate.Band{fluxgate.PerMinute(1)}}))
-	engine := fluxgate.Must(fluxgate.New(fluxgate.Must(memstore.New(memstore.Config{})), fluxgate.Static(rules)))
+	set := fluxgate.Must(rules.NewSet("api", rules.Rule{ID: "per-ip", Scope: rules.ScopeIP, Bands: []rules.Band{rules.PerMinute(1)}}))
+	engine := fluxgate.Must(fluxgate.New(fluxgate.Must(memstore.New(memstore.Config{})), fluxgate.Static(set)))
 	limit := fluxgate.Must(httplimit.New(engine, httplimit.WithRejection(func(w http.ResponseWriter, r *http.Request, rejection *httplimit.Rejection) {
 		if rejection.Decision.Reason == fluxgate.ReasonLimited {
 			rejection.Problem.Detail += " See https://example.com/plans for more."

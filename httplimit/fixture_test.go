@@ -11,12 +11,15 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/httplimit"
 	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/memstore"
 	"github.com/fluxgate/fluxgate/store/storetest"
-	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(testenv.Suite{M: m}) }
@@ -31,9 +34,9 @@ func newStore(t testing.TB) *memstore.Store {
 	return store
 }
 
-func ruleSet(t testing.TB, id string, rules ...fluxgate.Rule) *fluxgate.RuleSet {
+func ruleSet(t testing.TB, id string, list ...rules.Rule) *rules.Set {
 	t.Helper()
-	set, err := fluxgate.NewRuleSet(id, rules...)
+	set, err := rules.NewSet(id, list...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,14 +44,14 @@ func ruleSet(t testing.TB, id string, rules ...fluxgate.Rule) *fluxgate.RuleSet 
 }
 
 // newEngine returns an engine over a store in memory with a fixed clock.
-func newEngine(t testing.TB, rules []fluxgate.Rule, options ...fluxgate.Option) *fluxgate.Engine {
+func newEngine(t testing.TB, list []rules.Rule, options ...fluxgate.Option) *fluxgate.Engine {
 	t.Helper()
-	return engineOver(t, newStore(t), rules, options...)
+	return engineOver(t, newStore(t), list, options...)
 }
 
-func engineOver(t testing.TB, store fluxgate.Store, rules []fluxgate.Rule, options ...fluxgate.Option) *fluxgate.Engine {
+func engineOver(t testing.TB, buckets store.Store, list []rules.Rule, options ...fluxgate.Option) *fluxgate.Engine {
 	t.Helper()
-	engine, err := fluxgate.New(store, fluxgate.Static(ruleSet(t, "api", rules...)), options...)
+	engine, err := fluxgate.New(buckets, fluxgate.Static(ruleSet(t, "api", list...)), options...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,12 +68,12 @@ func newLimit(t testing.TB, limiter fluxgate.Limiter, options ...httplimit.Optio
 }
 
 // perHour is a rule for everyone with one band of n an hour.
-func perHour(id string, n int64) fluxgate.Rule {
-	return fluxgate.Rule{ID: id, Bands: []fluxgate.Band{{Label: "hour", Capacity: n, Refill: time.Hour}}}
+func perHour(id string, n int64) rules.Rule {
+	return rules.Rule{ID: id, Bands: []rules.Band{{Label: "hour", Capacity: n, Refill: time.Hour}}}
 }
 
 // with changes a rule.
-func with(r fluxgate.Rule, change func(*fluxgate.Rule)) fluxgate.Rule {
+func with(r rules.Rule, change func(*rules.Rule)) rules.Rule {
 	change(&r)
 	return r
 }
@@ -139,11 +142,11 @@ func (s *seen) Check(_ context.Context, req *fluxgate.Request) (fluxgate.Decisio
 
 func (*seen) Extend(context.Context, *fluxgate.Receipt) error { return nil }
 
-func (s *seen) Settle(context.Context, *fluxgate.Receipt, int64) (fluxgate.Settlement, error) {
-	return fluxgate.Settlement{}, nil
+func (s *seen) Settle(context.Context, *fluxgate.Receipt, int64) (store.Settlement, error) {
+	return store.Settlement{}, nil
 }
 
-func (s *seen) SettleUsage(context.Context, *fluxgate.Receipt, *fluxgate.Usage) (map[string]fluxgate.Settlement, error) {
+func (s *seen) SettleUsage(context.Context, *fluxgate.Receipt, *fluxgate.Usage) (map[string]store.Settlement, error) {
 	return nil, nil
 }
 

@@ -11,7 +11,10 @@ import (
 	"time"
 
 	"github.com/dunglas/httpsfv"
+
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // policies are the entries of the two lists of a response, checked with a
@@ -72,27 +75,27 @@ func TestHeaders_StructuredFields(t *testing.T) {
 	year := 366 * 24 * time.Hour
 	for _, c := range []struct {
 		name string
-		rule fluxgate.Rule
+		rule rules.Rule
 		want []string
 	}{
 		{"a band with a label", perHour("rule-1", 1000), []string{"rule-1.hour 1000/3600 999/4"}},
-		{"bands without labels", fluxgate.Rule{ID: "R_2.x", Bands: []fluxgate.Band{fluxgate.PerSecond(10), fluxgate.PerDay(100)}},
+		{"bands without labels", rules.Rule{ID: "R_2.x", Bands: []rules.Band{rules.PerSecond(10), rules.PerDay(100)}},
 			[]string{"R_2.x.10-per-1s 10/1 9/1", "R_2.x.100-per-1d 100/86400 99/864"}},
-		{"a window is the time in which the whole quota comes back", fluxgate.Rule{ID: "r", Bands: []fluxgate.Band{{Label: "b", Capacity: 100, RefillTokens: 10, Refill: time.Second}}},
+		{"a window is the time in which the whole quota comes back", rules.Rule{ID: "r", Bands: []rules.Band{{Label: "b", Capacity: 100, RefillTokens: 10, Refill: time.Second}}},
 			[]string{"r.b 100/10 99/1"}},
-		{"a window that is no whole number of seconds is rounded up", fluxgate.Rule{ID: "r", Bands: []fluxgate.Band{{Label: "b", Capacity: 10, RefillTokens: 3, Refill: time.Second}}},
+		{"a window that is no whole number of seconds is rounded up", rules.Rule{ID: "r", Bands: []rules.Band{{Label: "b", Capacity: 10, RefillTokens: 3, Refill: time.Second}}},
 			[]string{"r.b 10/4 9/1"}},
-		{"a window below a second is a second", fluxgate.Rule{ID: "r", Bands: []fluxgate.Band{{Capacity: 10, Refill: 100 * time.Millisecond}}},
+		{"a window below a second is a second", rules.Rule{ID: "r", Bands: []rules.Band{{Capacity: 10, Refill: 100 * time.Millisecond}}},
 			[]string{"r.10-per-100ms 10/1 9/1"}},
-		{"a year", fluxgate.Rule{ID: "r", Bands: []fluxgate.Band{{Label: "b", Capacity: 1, Refill: year}}},
+		{"a year", rules.Rule{ID: "r", Bands: []rules.Band{{Label: "b", Capacity: 1, Refill: year}}},
 			[]string{"r.b 1/31622400 0/31622400"}},
-		{"numbers that structured fields do not have", fluxgate.Rule{ID: "r", Bands: []fluxgate.Band{{Label: "b", Capacity: 2_000_000_000_000_000, RefillTokens: 1_000_000_000, Refill: time.Second}}},
+		{"numbers that structured fields do not have", rules.Rule{ID: "r", Bands: []rules.Band{{Label: "b", Capacity: 2_000_000_000_000_000, RefillTokens: 1_000_000_000, Refill: time.Second}}},
 			[]string{"r.b 999999999999999/2000000 999999999999999/1"}},
-		{"the longest names", fluxgate.Rule{ID: strings.Repeat("i", 64), Bands: []fluxgate.Band{{Label: strings.Repeat("l", 64), Capacity: 2, Refill: time.Hour}}},
+		{"the longest names", rules.Rule{ID: strings.Repeat("i", 64), Bands: []rules.Band{{Label: strings.Repeat("l", 64), Capacity: 2, Refill: time.Hour}}},
 			[]string{strings.Repeat("i", 64) + "." + strings.Repeat("l", 64) + " 2/3600 1/1800"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			response := record(newLimit(t, newEngine(t, []fluxgate.Rule{c.rule}))(hello), get("/"))
+			response := record(newLimit(t, newEngine(t, []rules.Rule{c.rule}))(hello), get("/"))
 			if got := policies(t, response.Header); !slices.Equal(got, c.want) {
 				t.Errorf("got\n%q\nwant\n%q", got, c.want)
 			}
@@ -102,8 +105,8 @@ func TestHeaders_StructuredFields(t *testing.T) {
 
 // The X-RateLimit headers are those of the binding band.
 func TestHeaders_BindingBand(t *testing.T) {
-	rules := []fluxgate.Rule{{ID: "a", Bands: []fluxgate.Band{fluxgate.PerMinute(10), fluxgate.PerHour(5)}}, perHour("b", 100)}
-	handler := newLimit(t, newEngine(t, rules))(hello)
+	list := []rules.Rule{{ID: "a", Bands: []rules.Band{rules.PerMinute(10), rules.PerHour(5)}}, perHour("b", 100)}
+	handler := newLimit(t, newEngine(t, list))(hello)
 	// The clock is at 1,700,000,000.123457: fractions are rounded up.
 	for _, want := range [][3]string{{"5", "4", "1700000721"}, {"5", "3", "1700001441"}} {
 		if got := xHeaders(record(handler, get("/")).Header); got != want {
@@ -114,15 +117,15 @@ func TestHeaders_BindingBand(t *testing.T) {
 
 // No more than eight entries.
 func TestHeaders_EightEntries(t *testing.T) {
-	var rules []fluxgate.Rule
+	var list []rules.Rule
 	for i := range 5 {
-		rules = append(rules, fluxgate.Rule{
+		list = append(list, rules.Rule{
 			ID: fmt.Sprint("r", i), Priority: -i,
-			Bands: []fluxgate.Band{fluxgate.PerSecond(1000), fluxgate.PerMinute(1000 - int64(i))},
+			Bands: []rules.Band{rules.PerSecond(1000), rules.PerMinute(1000 - int64(i))},
 		})
 	}
-	rules[4].Bands[0].Capacity = 2 // the binding one is the ninth
-	handler := newLimit(t, newEngine(t, rules))(hello)
+	list[4].Bands[0].Capacity = 2 // the binding one is the ninth
+	handler := newLimit(t, newEngine(t, list))(hello)
 	for i := range 3 {
 		response := record(handler, get("/"))
 		got := policies(t, response.Header)
@@ -135,11 +138,11 @@ func TestHeaders_EightEntries(t *testing.T) {
 // A rule with the most bands has valid headers.
 func TestHeaders_ManyBands(t *testing.T) {
 	for _, bands := range []int{7, 8, 9, 16} {
-		rule := fluxgate.Rule{ID: "r"}
+		rule := rules.Rule{ID: "r"}
 		for i := range bands {
-			rule.Bands = append(rule.Bands, fluxgate.Band{Label: fmt.Sprint("b", i), Capacity: 100, Refill: time.Hour})
+			rule.Bands = append(rule.Bands, rules.Band{Label: fmt.Sprint("b", i), Capacity: 100, Refill: time.Hour})
 		}
-		got := policies(t, record(newLimit(t, newEngine(t, []fluxgate.Rule{rule}))(hello), get("/")).Header)
+		got := policies(t, record(newLimit(t, newEngine(t, []rules.Rule{rule}))(hello), get("/")).Header)
 		if len(got) != min(bands, 8) {
 			t.Errorf("%d bands have %d entries", bands, len(got))
 		}
@@ -148,7 +151,7 @@ func TestHeaders_ManyBands(t *testing.T) {
 
 // chain puts a limiter for each rule set in front of a handler, the first
 // outermost.
-func chain(t *testing.T, sets ...[]fluxgate.Rule) http.Handler {
+func chain(t *testing.T, sets ...[]rules.Rule) http.Handler {
 	var handler http.Handler = hello
 	for _, rules := range slices.Backward(sets) {
 		handler = newLimit(t, newEngine(t, rules))(handler)
@@ -158,32 +161,32 @@ func chain(t *testing.T, sets ...[]fluxgate.Rule) http.Handler {
 
 // Limiters in a chain merge their headers.
 func TestHeaders_Chain(t *testing.T) {
-	many := func(id string, n int) []fluxgate.Rule {
-		rule := fluxgate.Rule{ID: id}
+	many := func(id string, n int) []rules.Rule {
+		rule := rules.Rule{ID: id}
 		for i := range n {
-			rule.Bands = append(rule.Bands, fluxgate.Band{Label: fmt.Sprint("b", i), Capacity: 100, Refill: time.Hour})
+			rule.Bands = append(rule.Bands, rules.Band{Label: fmt.Sprint("b", i), Capacity: 100, Refill: time.Hour})
 		}
-		return []fluxgate.Rule{rule}
+		return []rules.Rule{rule}
 	}
-	hour := func(id string, n int64) []fluxgate.Rule { return []fluxgate.Rule{perHour(id, n)} }
+	hour := func(id string, n int64) []rules.Rule { return []rules.Rule{perHour(id, n)} }
 	for _, c := range []struct {
 		name    string
-		sets    [][]fluxgate.Rule
+		sets    [][]rules.Rule
 		before  int
 		status  int
 		limit   string
 		entries []string // their names
 	}{
-		{"the outer one is tighter", [][]fluxgate.Rule{hour("outer", 10), hour("inner", 100)}, 0, 200, "10", []string{"outer.hour", "inner.hour"}},
-		{"the inner one is tighter", [][]fluxgate.Rule{hour("outer", 100), hour("inner", 10)}, 0, 200, "10", []string{"outer.hour", "inner.hour"}},
-		{"three", [][]fluxgate.Rule{hour("a", 100), hour("b", 10), hour("c", 50)}, 0, 200, "10", []string{"a.hour", "b.hour", "c.hour"}},
-		{"the outer one rejects", [][]fluxgate.Rule{hour("outer", 1), hour("inner", 100)}, 1, 429, "1", []string{"outer.hour"}},
-		{"the inner one rejects", [][]fluxgate.Rule{hour("outer", 3), hour("inner", 1)}, 1, 429, "1", []string{"outer.hour", "inner.hour"}},
-		{"the inner one rejects where the outer one has as little", [][]fluxgate.Rule{hour("outer", 2), hour("inner", 1)}, 1, 429, "1", []string{"outer.hour", "inner.hour"}},
-		{"one has no rule", [][]fluxgate.Rule{hour("outer", 10), {}}, 0, 200, "10", []string{"outer.hour"}},
-		{"there are too many", [][]fluxgate.Rule{many("outer", 6), many("inner", 4)}, 0, 200, "100", []string{"outer.b0", "outer.b1", "outer.b2", "outer.b3", "outer.b4", "outer.b5", "inner.b0", "inner.b1"}},
-		{"the binding one has the last place", [][]fluxgate.Rule{many("outer", 8), hour("inner", 10)}, 0, 200, "10", []string{"outer.b0", "outer.b1", "outer.b2", "outer.b3", "outer.b4", "outer.b5", "outer.b6", "inner.hour"}},
-		{"the same rule twice is told once", [][]fluxgate.Rule{hour("r", 10), hour("r", 10)}, 0, 200, "10", []string{"r.hour"}},
+		{"the outer one is tighter", [][]rules.Rule{hour("outer", 10), hour("inner", 100)}, 0, 200, "10", []string{"outer.hour", "inner.hour"}},
+		{"the inner one is tighter", [][]rules.Rule{hour("outer", 100), hour("inner", 10)}, 0, 200, "10", []string{"outer.hour", "inner.hour"}},
+		{"three", [][]rules.Rule{hour("a", 100), hour("b", 10), hour("c", 50)}, 0, 200, "10", []string{"a.hour", "b.hour", "c.hour"}},
+		{"the outer one rejects", [][]rules.Rule{hour("outer", 1), hour("inner", 100)}, 1, 429, "1", []string{"outer.hour"}},
+		{"the inner one rejects", [][]rules.Rule{hour("outer", 3), hour("inner", 1)}, 1, 429, "1", []string{"outer.hour", "inner.hour"}},
+		{"the inner one rejects where the outer one has as little", [][]rules.Rule{hour("outer", 2), hour("inner", 1)}, 1, 429, "1", []string{"outer.hour", "inner.hour"}},
+		{"one has no rule", [][]rules.Rule{hour("outer", 10), {}}, 0, 200, "10", []string{"outer.hour"}},
+		{"there are too many", [][]rules.Rule{many("outer", 6), many("inner", 4)}, 0, 200, "100", []string{"outer.b0", "outer.b1", "outer.b2", "outer.b3", "outer.b4", "outer.b5", "inner.b0", "inner.b1"}},
+		{"the binding one has the last place", [][]rules.Rule{many("outer", 8), hour("inner", 10)}, 0, 200, "10", []string{"outer.b0", "outer.b1", "outer.b2", "outer.b3", "outer.b4", "outer.b5", "outer.b6", "inner.hour"}},
+		{"the same rule twice is told once", [][]rules.Rule{hour("r", 10), hour("r", 10)}, 0, 200, "10", []string{"r.hour"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			handler := chain(t, c.sets...)
@@ -208,7 +211,7 @@ func TestHeaders_Chain(t *testing.T) {
 
 // Headers of other software are merged or dropped.
 func TestHeaders_ForeignEntries(t *testing.T) {
-	limit := newLimit(t, newEngine(t, []fluxgate.Rule{perHour("r", 10)}))
+	limit := newLimit(t, newEngine(t, []rules.Rule{perHour("r", 10)}))
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-RateLimit-Limit", "many")
 		w.Header().Add("RateLimit", `limit=10, "x";r=1`)
@@ -227,7 +230,7 @@ func TestHeaders_ForeignEntries(t *testing.T) {
 
 // A handler that changes a header changes only its own response.
 func TestHeaders_ChangedByHandler(t *testing.T) {
-	handler := newLimit(t, newEngine(t, []fluxgate.Rule{perHour("r", 10)}))(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	handler := newLimit(t, newEngine(t, []rules.Rule{perHour("r", 10)}))(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		h := w.Header()
 		h.Add("X-RateLimit-Limit", "a second one")
 		h.Set("X-RateLimit-Reset", "never")
@@ -248,7 +251,7 @@ func TestHeaders_ChangedByHandler(t *testing.T) {
 func TestHeaders_ChangedRule(t *testing.T) {
 	var limiters [2]fluxgate.Limiter
 	for i, n := range []int64{10, 20} {
-		limiters[i] = newEngine(t, []fluxgate.Rule{perHour("r", n)})
+		limiters[i] = newEngine(t, []rules.Rule{perHour("r", n)})
 	}
 	current := new(switching)
 	handler := newLimit(t, current)(hello)
@@ -264,13 +267,13 @@ type switching struct{ fluxgate.Limiter }
 
 // Headers are correct for more rules than the cache holds.
 func TestHeaders_ManyRules(t *testing.T) {
-	var rules []fluxgate.Rule
+	var list []rules.Rule
 	for i := range 3_000 {
-		rules = append(rules, with(perHour(fmt.Sprint("rule-", i), 10), func(r *fluxgate.Rule) { r.Paths = []string{fmt.Sprint("/", i)} }))
+		list = append(list, with(perHour(fmt.Sprint("rule-", i), 10), func(r *rules.Rule) { r.Paths = []string{fmt.Sprint("/", i)} }))
 	}
-	handler := newLimit(t, newEngine(t, rules))(hello)
+	handler := newLimit(t, newEngine(t, list))(hello)
 	for range 2 {
-		for i := range rules {
+		for i := range list {
 			h := record(handler, get(fmt.Sprint("/", i))).Header
 			if want := fmt.Sprintf(`"rule-%d.hour";q=10;w=3600`, i); h.Get("RateLimit-Policy") != want {
 				t.Fatalf("told %s, want %s", h.Get("RateLimit-Policy"), want)
@@ -282,8 +285,8 @@ func TestHeaders_ManyRules(t *testing.T) {
 // The time of a held request is counted from its answer.
 func TestHeaders_HeldRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rule := fluxgate.Rule{ID: "q", OnLimitExceed: fluxgate.WaitForRefill, Bands: []fluxgate.Band{{Label: "b", Capacity: 1, Refill: 1200 * time.Millisecond}}}
-		handler := newLimit(t, newEngine(t, []fluxgate.Rule{rule}, fluxgate.WithWaiting(time.Minute, 10)))(hello)
+		rule := rules.Rule{ID: "q", OnLimitExceed: rules.WaitForRefill, Bands: []rules.Band{{Label: "b", Capacity: 1, Refill: 1200 * time.Millisecond}}}
+		handler := newLimit(t, newEngine(t, []rules.Rule{rule}, fluxgate.WithWaiting(time.Minute, 10)))(hello)
 		record(handler, get("/"))
 		start := time.Now()
 		response := record(handler, get("/"))
@@ -305,7 +308,7 @@ func TestHeaders_RoundingUp(t *testing.T) {
 	}{
 		{time.Millisecond, "1"}, {time.Second, "1"}, {time.Second + time.Microsecond, "2"}, {90 * time.Second, "90"},
 	} {
-		handler := newLimit(t, newEngine(t, []fluxgate.Rule{{ID: "r", Bands: []fluxgate.Band{{Capacity: 1, Refill: c.refill}}}}))(hello)
+		handler := newLimit(t, newEngine(t, []rules.Rule{{ID: "r", Bands: []rules.Band{{Capacity: 1, Refill: c.refill}}}}))(hello)
 		record(handler, get("/"))
 		response := record(handler, get("/"))
 		if got := response.Header.Get("Retry-After"); response.StatusCode != http.StatusTooManyRequests || got != c.want {
@@ -317,17 +320,17 @@ func TestHeaders_RoundingUp(t *testing.T) {
 // partly is a store that cannot decide one rule, as a cluster with a shard
 // that is down.
 type partly struct {
-	fluxgate.Store
+	store.Store
 	away string
 }
 
-func (p partly) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
+func (p partly) Take(ctx context.Context, demands []store.Demand, out *store.Outcome) error {
 	if err := p.Store.Take(ctx, demands, out); err != nil {
 		return err
 	}
 	for i := range demands {
 		if demands[i].Key.Rule == p.away {
-			out.Results[i].Status = fluxgate.Unavailable
+			out.Results[i].Status = store.Unavailable
 		}
 	}
 	return nil
@@ -335,8 +338,8 @@ func (p partly) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxga
 
 // Bands that were not decided are not shown.
 func TestHeaders_UndecidedBands(t *testing.T) {
-	open := with(perHour("gone", 10), func(r *fluxgate.Rule) { r.OnFailure = fluxgate.FailOpen })
-	engine := engineOver(t, partly{newStore(t), "gone"}, []fluxgate.Rule{open, perHour("here", 20)})
+	open := with(perHour("gone", 10), func(r *rules.Rule) { r.OnFailure = rules.FailOpen })
+	engine := engineOver(t, partly{newStore(t), "gone"}, []rules.Rule{open, perHour("here", 20)})
 	response := record(newLimit(t, engine)(hello), get("/"))
 	if got := policies(t, response.Header); !slices.Equal(got, []string{"here.hour 20/3600 19/180"}) {
 		t.Errorf("told %q", got)

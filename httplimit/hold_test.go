@@ -14,12 +14,14 @@ import (
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/httplimit"
 	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/memstore"
 )
 
 // oneAtOnce is a rule that admits one request at the same time.
-func oneAtOnce(hold time.Duration) []fluxgate.Rule {
-	return []fluxgate.Rule{{ID: "slots", Bands: []fluxgate.Band{{Kind: fluxgate.Concurrency, Capacity: 1, Hold: hold}}}}
+func oneAtOnce(hold time.Duration) []rules.Rule {
+	return []rules.Rule{{ID: "slots", Bands: []rules.Band{{Kind: rules.Concurrency, Capacity: 1, Hold: hold}}}}
 }
 
 // slots is a server that admits one request at the same time.
@@ -95,7 +97,7 @@ func TestHold_Lost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		observer := new(recorder)
 		holding(t, time.Minute, func(engine *fluxgate.Engine) {
-			if err := engine.Reset(t.Context(), fluxgate.Key{RuleSet: "api"}); err != nil {
+			if err := engine.Reset(t.Context(), store.Key{RuleSet: "api"}); err != nil {
 				t.Error(err)
 			}
 			time.Sleep(time.Minute) // until it is renewed
@@ -134,7 +136,7 @@ func TestHold_LostInPart(t *testing.T) {
 		limited := newLimit(t, engine, httplimit.WithObserver(observer))(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(10 * hold) }))
 		go limited.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
 		synctest.Wait()
-		if err := engine.Reset(t.Context(), fluxgate.Key{RuleSet: "api", Rule: "reset"}); err != nil {
+		if err := engine.Reset(t.Context(), store.Key{RuleSet: "api", Rule: "reset"}); err != nil {
 			t.Fatal(err)
 		}
 		for began := time.Now(); time.Since(began) < 9*hold; time.Sleep(hold / 7) {

@@ -16,6 +16,7 @@ import (
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/httplimit"
 	"github.com/fluxgate/fluxgate/httplimit/limittest"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // recorder is an observer that records its calls.
@@ -49,7 +50,7 @@ func (o *recorder) Failed(r *http.Request, err error) {
 // An observer is called for limited, skipped and failed requests.
 func TestObserver_Calls(t *testing.T) {
 	observer := new(recorder)
-	handler := newLimit(t, newEngine(t, []fluxgate.Rule{with(perHour("r", 1), func(r *fluxgate.Rule) { r.Paths = []string{"/a"} })}),
+	handler := newLimit(t, newEngine(t, []rules.Rule{with(perHour("r", 1), func(r *rules.Rule) { r.Paths = []string{"/a"} })}),
 		httplimit.WithoutPaths("/health"), httplimit.WithObserver(observer),
 		httplimit.WithAmend(func(r *http.Request, _ *fluxgate.Request) error {
 			if r.URL.Path == "/broken" {
@@ -82,7 +83,7 @@ func TestObserver_DefaultLog(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			options := append(slices.Clone(c.options), httplimit.WithUserFunc(func(*http.Request) string { panic("no session") }))
 			var logged bytes.Buffer
-			server := httptest.NewUnstartedServer(newLimit(t, newEngine(t, []fluxgate.Rule{perHour("r", 1)}), options...)(hello))
+			server := httptest.NewUnstartedServer(newLimit(t, newEngine(t, []rules.Rule{perHour("r", 1)}), options...)(hello))
 			server.Config.ErrorLog = log.New(&logged, "", 0)
 			server.Start()
 			limittest.Exchange(t, server.Client(), http.MethodGet, server.URL+"/orders/7")
@@ -101,7 +102,7 @@ func TestObserver_CanceledNotLogged(t *testing.T) {
 	var logged bytes.Buffer
 	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), http.ServerContextKey, &http.Server{ErrorLog: log.New(&logged, "", 0)}))
 	cancel()
-	response := record(newLimit(t, newEngine(t, []fluxgate.Rule{perHour("r", 1)}))(hello), get("/").WithContext(ctx))
+	response := record(newLimit(t, newEngine(t, []rules.Rule{perHour("r", 1)}))(hello), get("/").WithContext(ctx))
 	if logged.Len() > 0 || response.StatusCode != httplimit.StatusClientClosedRequest {
 		t.Errorf("answered with %d, logged %q", response.StatusCode, logged.String())
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/clientip"
 	"github.com/fluxgate/fluxgate/httplimit"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // New refuses invalid options.
@@ -199,7 +200,7 @@ func TestOptions_HeadersOff(t *testing.T) {
 		{"on again", []httplimit.Option{httplimit.WithXHeaders(false), httplimit.WithXHeaders(true), httplimit.WithIETFHeaders(false), httplimit.WithIETFHeaders(true)}, append(slices.Clone(ietf), x...)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			handler := newLimit(t, newEngine(t, []fluxgate.Rule{perHour("r", 1)}), c.options...)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+			handler := newLimit(t, newEngine(t, []rules.Rule{perHour("r", 1)}), c.options...)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 			if got := slices.Sorted(maps.Keys(record(handler, get("/")).Header)); !slices.Equal(got, c.want) {
 				t.Errorf("headers %q, want %q", got, c.want)
 			}
@@ -227,7 +228,7 @@ func TestMiddleware_SeveralRuleSets(t *testing.T) {
 
 // A request with cost 0 passes an empty band.
 func TestOptions_ZeroCost(t *testing.T) {
-	handler := newLimit(t, newEngine(t, []fluxgate.Rule{perHour("r", 1)}), httplimit.WithCostFunc(func(r *http.Request) int64 {
+	handler := newLimit(t, newEngine(t, []rules.Rule{perHour("r", 1)}), httplimit.WithCostFunc(func(r *http.Request) int64 {
 		if r.URL.Path == "/free" {
 			return 0
 		}
@@ -247,7 +248,7 @@ func TestHook_Error(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			observer := new(recorder)
-			handler := newLimit(t, newEngine(t, []fluxgate.Rule{perHour("r", 1)}), option, httplimit.WithObserver(observer))(hello)
+			handler := newLimit(t, newEngine(t, []rules.Rule{perHour("r", 1)}), option, httplimit.WithObserver(observer))(hello)
 			if response := record(handler, get("/")); response.StatusCode != http.StatusInternalServerError || !slices.Equal(observer.calls, []string{"failed /"}) {
 				t.Errorf("status %d, told %q", response.StatusCode, observer.calls)
 			}

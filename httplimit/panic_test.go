@@ -12,6 +12,7 @@ import (
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/httplimit"
 	"github.com/fluxgate/fluxgate/httplimit/limittest"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // panicky panics in the methods that at names.
@@ -59,7 +60,7 @@ func TestHook_Panic(t *testing.T) {
 		{"the amendment", new(seen), httplimit.WithAmend(func(*http.Request, *fluxgate.Request) error { panic(errors.New("secret")) }), ""},
 		{"the rejection", denied, httplimit.WithRejection(func(http.ResponseWriter, *http.Request, *httplimit.Rejection) { panic("secret") }), ""},
 		{"the limiter", limiterFunc(func(context.Context) (fluxgate.Decision, error) { panic("secret") }), httplimit.WithCost(1), ""},
-		{"an engine's function", newEngine(t, []fluxgate.Rule{perHour("r", 1)}, fluxgate.WithAmend(func(context.Context, *fluxgate.Request) error { panic("secret") })), httplimit.WithCost(1), ""},
+		{"an engine's function", newEngine(t, []rules.Rule{perHour("r", 1)}, fluxgate.WithAmend(func(context.Context, *fluxgate.Request) error { panic("secret") })), httplimit.WithCost(1), ""},
 		{"the observer of a decision", new(seen), httplimit.WithCost(1), "decided"},
 		{"the observer of a skipped request", new(seen), httplimit.WithoutPaths("/**"), "skipped"},
 		{"the observer of a failure", new(seen), httplimit.WithUserFunc(text), "failed"},
@@ -150,7 +151,7 @@ func TestMiddleware_HandlerPanic(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ran := 0
-			handler := newLimit(t, newEngine(t, []fluxgate.Rule{perHour("r", 9)}), append(options, httplimit.WithObserver(observer))...)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			handler := newLimit(t, newEngine(t, []rules.Rule{perHour("r", 9)}), append(options, httplimit.WithObserver(observer))...)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 				ran++
 				panic("of the handler")
 			}))

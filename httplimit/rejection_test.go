@@ -15,6 +15,8 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/httplimit"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // limiterFunc decides with a function.
@@ -26,11 +28,11 @@ func (f limiterFunc) Check(ctx context.Context, _ *fluxgate.Request) (fluxgate.D
 
 func (limiterFunc) Extend(context.Context, *fluxgate.Receipt) error { return nil }
 
-func (limiterFunc) Settle(context.Context, *fluxgate.Receipt, int64) (fluxgate.Settlement, error) {
-	return fluxgate.Settlement{}, nil
+func (limiterFunc) Settle(context.Context, *fluxgate.Receipt, int64) (store.Settlement, error) {
+	return store.Settlement{}, nil
 }
 
-func (limiterFunc) SettleUsage(context.Context, *fluxgate.Receipt, *fluxgate.Usage) (map[string]fluxgate.Settlement, error) {
+func (limiterFunc) SettleUsage(context.Context, *fluxgate.Receipt, *fluxgate.Usage) (map[string]store.Settlement, error) {
 	return nil, nil
 }
 
@@ -104,11 +106,11 @@ func TestRejection_StatusOfFailures(t *testing.T) {
 
 // A rejection names the violated policies.
 func TestRejection_ViolatedPolicies(t *testing.T) {
-	shadow := with(perHour("planned", 1), func(r *fluxgate.Rule) { r.Mode = fluxgate.ModeShadow })
-	rules := []fluxgate.Rule{shadow, perHour("wide", 100), {
-		ID: "narrow", Bands: []fluxgate.Band{fluxgate.PerMinute(50), fluxgate.PerSecond(2), {Label: "day", Capacity: 3, Refill: 24 * time.Hour}},
+	shadow := with(perHour("planned", 1), func(r *rules.Rule) { r.Mode = rules.ModeShadow })
+	list := []rules.Rule{shadow, perHour("wide", 100), {
+		ID: "narrow", Bands: []rules.Band{rules.PerMinute(50), rules.PerSecond(2), {Label: "day", Capacity: 3, Refill: 24 * time.Hour}},
 	}}
-	handler := newLimit(t, newEngine(t, rules), httplimit.WithCost(2))(hello)
+	handler := newLimit(t, newEngine(t, list), httplimit.WithCost(2))(hello)
 	record(handler, get("/"))
 	response := record(handler, get("/"))
 	p := problemOf(t, response)
@@ -127,7 +129,7 @@ func TestRejection_ViolatedPolicies(t *testing.T) {
 
 // A rejection of a caller in debt says how many tokens are owed.
 func TestRejection_Debt(t *testing.T) {
-	engine := newEngine(t, []fluxgate.Rule{perHour("tokens", 10)})
+	engine := newEngine(t, []rules.Rule{perHour("tokens", 10)})
 	d, err := engine.Check(t.Context(), &fluxgate.Request{})
 	if err != nil {
 		t.Fatal(err)
@@ -143,11 +145,11 @@ func TestRejection_Debt(t *testing.T) {
 
 // Violated policies are bounded.
 func TestRejection_BoundedPolicies(t *testing.T) {
-	var rules []fluxgate.Rule
+	var list []rules.Rule
 	for i := range 20 {
-		rules = append(rules, perHour(fmt.Sprint("r", i), 1))
+		list = append(list, perHour(fmt.Sprint("r", i), 1))
 	}
-	handler := newLimit(t, newEngine(t, rules))(hello)
+	handler := newLimit(t, newEngine(t, list))(hello)
 	record(handler, get("/"))
 	if p := problemOf(t, record(handler, get("/"))); len(p.ViolatedPolicies) != 8 {
 		t.Errorf("violated %q", p.ViolatedPolicies)
@@ -157,7 +159,7 @@ func TestRejection_BoundedPolicies(t *testing.T) {
 // A user's function writes the rejection.
 func TestRejection_ByUser(t *testing.T) {
 	var got *httplimit.Rejection
-	limit := newLimit(t, newEngine(t, []fluxgate.Rule{perHour("r", 1)}), httplimit.WithRejection(func(w http.ResponseWriter, r *http.Request, rejection *httplimit.Rejection) {
+	limit := newLimit(t, newEngine(t, []rules.Rule{perHour("r", 1)}), httplimit.WithRejection(func(w http.ResponseWriter, r *http.Request, rejection *httplimit.Rejection) {
 		got = rejection
 		if r.URL.Path == "/problem" {
 			rejection.Problem.Detail = "Buy more at https://example.com/plans."

@@ -15,6 +15,7 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/httplimit"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // eachServer runs a test on HTTP/1.1 and HTTP/2, with and without settling.
@@ -22,7 +23,7 @@ func eachServer(t *testing.T, handler http.HandlerFunc, test func(*testing.T, *h
 	for protocol, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2.0": true} {
 		for _, settle := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s settling %t", protocol, settle), func(t *testing.T) {
-				engine := newEngine(t, []fluxgate.Rule{perHour("r", 2)})
+				engine := newEngine(t, []rules.Rule{perHour("r", 2)})
 				server := httptest.NewUnstartedServer(newLimit(t, engine, httplimit.WithSettling(settle))(handler))
 				server.EnableHTTP2 = http2
 				server.StartTLS()
@@ -92,7 +93,7 @@ func TestServer_Flush(t *testing.T) {
 func TestServer_Hijack(t *testing.T) {
 	for _, settle := range []bool{false, true} {
 		t.Run(fmt.Sprint("settling ", settle), func(t *testing.T) {
-			limit := newLimit(t, newEngine(t, []fluxgate.Rule{perHour("r", 1)}), httplimit.WithSettling(settle))
+			limit := newLimit(t, newEngine(t, []rules.Rule{perHour("r", 1)}), httplimit.WithSettling(settle))
 			server := serve(t, limit(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				conn, stream, err := w.(http.Hijacker).Hijack()
 				if err != nil {
@@ -139,7 +140,7 @@ func TestServer_Writer(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, options := range [][]httplimit.Option{nil, {httplimit.WithSettling(true)}, {httplimit.WithoutPaths("/**")}} {
-		limit := newLimit(t, newEngine(t, []fluxgate.Rule{perHour("r", 9)}), options...)
+		limit := newLimit(t, newEngine(t, []rules.Rule{perHour("r", 9)}), options...)
 		var outside http.ResponseWriter
 		inner := limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if w != outside {

@@ -15,6 +15,8 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/httplimit"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // settling is a middleware in front of a handler that tells what each request
@@ -40,16 +42,16 @@ func TestSettle_Once(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		actual int64
-		want   fluxgate.Settlement
+		want   store.Settlement
 		left   int64
 	}{
-		{"less than was taken is given back", 4, fluxgate.Settlement{Returned: 6}, 96},
-		{"more than was taken is charged", 25, fluxgate.Settlement{Charged: 15}, 75},
-		{"nothing", 0, fluxgate.Settlement{Returned: 10}, 100},
-		{"what was taken", 10, fluxgate.Settlement{}, 90},
+		{"less than was taken is given back", 4, store.Settlement{Returned: 6}, 96},
+		{"more than was taken is charged", 25, store.Settlement{Charged: 15}, 75},
+		{"nothing", 0, store.Settlement{Returned: 10}, 100},
+		{"what was taken", 10, store.Settlement{}, 90},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			engine := newEngine(t, []fluxgate.Rule{perHour("r", 100)})
+			engine := newEngine(t, []rules.Rule{perHour("r", 100)})
 			record(settling(t, engine, func(r *http.Request) {
 				got, err := httplimit.Settle(r.Context(), c.actual)
 				if err != nil || got != c.want {
@@ -68,10 +70,10 @@ func TestSettle_Once(t *testing.T) {
 
 // A decision that took nothing has no receipt.
 func TestSettle_NothingTaken(t *testing.T) {
-	engine := newEngine(t, []fluxgate.Rule{{ID: "friends", Action: fluxgate.ActionAllow}})
+	engine := newEngine(t, []rules.Rule{{ID: "friends", Action: rules.ActionAllow}})
 	record(settling(t, engine, func(r *http.Request) {
 		for range 2 {
-			if got, err := httplimit.Settle(r.Context(), 7); err != nil || got != (fluxgate.Settlement{}) {
+			if got, err := httplimit.Settle(r.Context(), 7); err != nil || got != (store.Settlement{}) {
 				t.Errorf("settled %+v, %v", got, err)
 			}
 		}
@@ -80,7 +82,7 @@ func TestSettle_NothingTaken(t *testing.T) {
 
 // Settling without WithSettling is an error.
 func TestSettle_NoAdmission(t *testing.T) {
-	engine := newEngine(t, []fluxgate.Rule{perHour("r", 100)})
+	engine := newEngine(t, []rules.Rule{perHour("r", 100)})
 	for name, options := range map[string][]httplimit.Option{
 		"by default": nil, "on a path that is left out": {httplimit.WithSettling(true), httplimit.WithoutPaths("/**")},
 	} {
@@ -101,7 +103,7 @@ func TestSettle_NoAdmission(t *testing.T) {
 
 // A stream is settled although the context of its request has ended.
 func TestSettle_ClientGone(t *testing.T) {
-	engine := newEngine(t, []fluxgate.Rule{perHour("r", 100)})
+	engine := newEngine(t, []rules.Rule{perHour("r", 100)})
 	ctx, cancel := context.WithCancel(t.Context())
 	record(settling(t, engine, func(r *http.Request) {
 		cancel()
@@ -117,18 +119,18 @@ func TestSettle_ClientGone(t *testing.T) {
 // stuck is a limiter whose store does not answer.
 type stuck struct{ fluxgate.Limiter }
 
-func (s stuck) Settle(ctx context.Context, _ *fluxgate.Receipt, _ int64) (fluxgate.Settlement, error) {
+func (s stuck) Settle(ctx context.Context, _ *fluxgate.Receipt, _ int64) (store.Settlement, error) {
 	if _, bounded := ctx.Deadline(); !bounded || ctx.Value(userKey{}) != "ann" {
-		return fluxgate.Settlement{}, errors.New("no deadline, or not the caller's values")
+		return store.Settlement{}, errors.New("no deadline, or not the caller's values")
 	}
-	return fluxgate.Settlement{}, nil
+	return store.Settlement{}, nil
 }
 
 type userKey struct{}
 
 // Settling is bounded.
 func TestSettle_Timeout(t *testing.T) {
-	limiter := stuck{newEngine(t, []fluxgate.Rule{perHour("r", 100)})}
+	limiter := stuck{newEngine(t, []rules.Rule{perHour("r", 100)})}
 	handler := newLimit(t, limiter, httplimit.WithSettling(true))(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if _, err := httplimit.Settle(r.Context(), 5); err != nil {
 			t.Error(err)
@@ -178,7 +180,7 @@ func TestAdmission_All(t *testing.T) {
 func TestAdmission_Context(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.WithValue(t.Context(), userKey{}, "ann"), time.Hour)
 	defer cancel()
-	record(settling(t, newEngine(t, []fluxgate.Rule{perHour("r", 1)}), func(r *http.Request) {
+	record(settling(t, newEngine(t, []rules.Rule{perHour("r", 1)}), func(r *http.Request) {
 		got := r.Context()
 		deadline, ok := got.Deadline()
 		want, _ := ctx.Deadline()
@@ -212,7 +214,7 @@ func TestAdmission_RequestFields(t *testing.T) {
 		defer part.Close()
 		file = part.(*os.File).Name()
 	})
-	limited := newLimit(t, newEngine(t, []fluxgate.Rule{perHour("r", 9)}), httplimit.WithSettling(true))(mux)
+	limited := newLimit(t, newEngine(t, []rules.Rule{perHour("r", 9)}), httplimit.WithSettling(true))(mux)
 	var pattern string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		limited.ServeHTTP(w, r)

@@ -17,6 +17,8 @@ import (
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/httplimit"
 	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/redisstore"
 )
 
@@ -32,7 +34,7 @@ type gateway struct {
 	changed *sync.Cond
 	waiting int
 	reached int // callers so far that wait or were decided at once
-	settled []fluxgate.Settlement
+	settled []store.Settlement
 	served  []passage
 }
 
@@ -45,7 +47,7 @@ type passage struct {
 var _ fluxgate.Observer = (*gateway)(nil)
 
 // newGateways are two of them on one real Redis.
-func newGateways(t *testing.T, rule fluxgate.Rule, longest time.Duration, atOnce int) [2]*gateway {
+func newGateways(t *testing.T, rule rules.Rule, longest time.Duration, atOnce int) [2]*gateway {
 	t.Helper()
 	redis := testenv.SharedStandalone(t)
 	prefix := fmt.Sprintf("wait-%d", rand.Uint64())
@@ -59,7 +61,7 @@ func newGateways(t *testing.T, rule fluxgate.Rule, longest time.Duration, atOnce
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = store.Close() })
-		g.engine = engineOver(t, store, []fluxgate.Rule{rule}, fluxgate.WithWaiting(longest, atOnce), fluxgate.WithObserver(g), fluxgate.WithOnFailure(fluxgate.FailClosed))
+		g.engine = engineOver(t, store, []rules.Rule{rule}, fluxgate.WithWaiting(longest, atOnce), fluxgate.WithObserver(g), fluxgate.WithOnFailure(rules.FailClosed))
 		limit := newLimit(t, g.engine, httplimit.WithSettling(true), httplimit.WithUserFunc(httplimit.Header("X-User")))
 		g.server = serve(t, limit(http.HandlerFunc(g.serve)))
 		both[i] = g
@@ -115,7 +117,7 @@ func (g *gateway) Waiting(_ context.Context, change int) {
 	})
 }
 
-func (g *gateway) Settled(_ context.Context, s fluxgate.Settlement, err error) {
+func (g *gateway) Settled(_ context.Context, s store.Settlement, err error) {
 	if err != nil {
 		g.Errorf("not settled: %v", err)
 	}
@@ -179,9 +181,9 @@ func (g *gateway) arrive(callers *sync.WaitGroup) *caller {
 }
 
 // queue is the rule that all of them wait for: one at a time, fifty a second.
-var queue = fluxgate.Rule{
-	ID: "queue", OnLimitExceed: fluxgate.WaitForRefill,
-	Bands: []fluxgate.Band{{Capacity: 1, RefillTokens: 50, Refill: time.Second}},
+var queue = rules.Rule{
+	ID: "queue", OnLimitExceed: rules.WaitForRefill,
+	Bands: []rules.Band{{Capacity: 1, RefillTokens: 50, Refill: time.Second}},
 }
 
 const interval = 20 * time.Millisecond
@@ -321,10 +323,10 @@ func TestWait_Canceled(t *testing.T) {
 // of them wait equally long.
 func TestWait_DefaultBounds(t *testing.T) {
 	t.Parallel()
-	perUser := func(refill time.Duration) fluxgate.Rule {
+	perUser := func(refill time.Duration) rules.Rule {
 		rule := queue
-		rule.Scope = fluxgate.ScopeUser
-		rule.Bands = []fluxgate.Band{{Capacity: 1, Refill: refill}}
+		rule.Scope = rules.ScopeUser
+		rule.Bands = []rules.Band{{Capacity: 1, Refill: refill}}
 		return rule
 	}
 	ctx, hangUp := context.WithCancel(t.Context())

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/printable"
 )
 
@@ -22,27 +21,27 @@ const shortList = 16
 type comparison []FieldDiff
 
 // compare returns the fields in which two rules differ, in document order.
-func compare(before, after *fluxgate.Rule) []FieldDiff {
+func compare(before, after *Rule) []FieldDiff {
 	var c comparison
 	c.list("paths", before.Paths, after.Paths, shortList)
 	differ(&c, "ignoreCase", before.IgnoreCase, after.IgnoreCase)
 	c.list("methods", methods(before), methods(after), shortList)
 	c.when(&before.When, &after.When)
-	text(&c, "limitScope", before.Scope, after.Scope, fluxgate.ScopeGlobal)
+	text(&c, "limitScope", before.Scope, after.Scope, ScopeGlobal)
 	if !slices.Equal(before.KeyFields, after.KeyFields) { // their order matters
 		c.add("compositeKeyFields", rawList(before.KeyFields), rawList(after.KeyFields))
 	}
-	text(&c, "cost", before.Cost, after.Cost, fluxgate.MeasureRequests)
+	text(&c, "cost", before.Cost, after.Cost, MeasureRequests)
 	c.bands(before.Bands, after.Bands)
 	differ(&c, "priority", before.Priority, after.Priority)
 	text(&c, "group", before.Group, after.Group, "")
-	text(&c, "action", before.Action, after.Action, fluxgate.ActionLimit)
+	text(&c, "action", before.Action, after.Action, ActionLimit)
 	differ(&c, "enabled", !before.Disabled, !after.Disabled)
 	text(&c, "onLimitExceed", before.OnLimitExceed, after.OnLimitExceed, "")
-	text(&c, "mode", before.Mode, after.Mode, fluxgate.ModeEnforce)
+	text(&c, "mode", before.Mode, after.Mode, ModeEnforce)
 	text(&c, "onFailure", before.OnFailure, after.OnFailure, "")
-	text(&c, "consistency", before.Consistency, after.Consistency, fluxgate.ConsistencyAuto)
-	text(&c, "onMissingIdentity", before.OnMissingIdentity, after.OnMissingIdentity, fluxgate.MissingIP)
+	text(&c, "consistency", before.Consistency, after.Consistency, ConsistencyAuto)
+	text(&c, "onMissingIdentity", before.OnMissingIdentity, after.OnMissingIdentity, MissingIP)
 	differ(&c, "overdraft", before.Overdraft, after.Overdraft)
 	differ(&c, "countRefused", before.CountRefused, after.CountRefused)
 	c.list("replaces", before.Replaces, after.Replaces, shortList)
@@ -70,14 +69,14 @@ func text[T ~string](c *comparison, path string, before, after, fallback T) {
 }
 
 // methods returns none for a rule that matches every method.
-func methods(r *fluxgate.Rule) []string {
+func methods(r *Rule) []string {
 	if slices.Contains(r.Methods, "*") {
 		return nil
 	}
 	return r.Methods
 }
 
-func (c *comparison) when(before, after *fluxgate.When) {
+func (c *comparison) when(before, after *When) {
 	c.list("when.hosts", before.Hosts, after.Hosts, shortList)
 	c.list("when.excludePaths", before.ExcludePaths, after.ExcludePaths, shortList)
 	c.values("when.headers", before.Headers, after.Headers)
@@ -93,7 +92,7 @@ func (c *comparison) when(before, after *fluxgate.When) {
 }
 
 // descriptor shows the exceptions alone if nothing else differs: there may be many.
-func (c *comparison) descriptor(before, after []fluxgate.DescriptorMatch) {
+func (c *comparison) descriptor(before, after []DescriptorMatch) {
 	if !slices.EqualFunc(before, after, sameEntry) {
 		c.add("when.descriptor", rawEntries(before), rawEntries(after))
 		return
@@ -104,18 +103,18 @@ func (c *comparison) descriptor(before, after []fluxgate.DescriptorMatch) {
 }
 
 // sameEntry compares all but the exceptions. No value and * are the same.
-func sameEntry(a, b fluxgate.DescriptorMatch) bool {
+func sameEntry(a, b DescriptorMatch) bool {
 	return a.Key == b.Key && cmp.Or(a.Value, "*") == cmp.Or(b.Value, "*")
 }
 
-func rawEntries(list []fluxgate.DescriptorMatch) json.RawMessage {
+func rawEntries(list []DescriptorMatch) json.RawMessage {
 	if len(list) == 0 {
 		return nil
 	}
 	return raw(list)
 }
 
-func networks(w *fluxgate.When) []string {
+func networks(w *When) []string {
 	list := make([]string, len(w.IPs))
 	for i, prefix := range w.IPs {
 		list[i] = prefix.String()

@@ -5,13 +5,11 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
-
-	"github.com/fluxgate/fluxgate"
 )
 
 // RuleDiff is the difference of one rule between two rule sets.
 type RuleDiff struct {
-	// Rule is its id, or [CostTables].
+	// Rule is its id, or [DiffCostTables].
 	Rule   string   `json:"rule" doc:"The rule, or \"cost tables\"."`
 	Change DiffKind `json:"change" enum:"added,removed,changed" doc:"How the rule differs."`
 	// Fields are those that differ; for an added or removed rule, all that are
@@ -19,9 +17,9 @@ type RuleDiff struct {
 	Fields []FieldDiff `json:"fields,omitempty" nullable:"false" doc:"The fields that differ; for an added or removed rule, all fields that are set."`
 }
 
-// CostTables is in [RuleDiff.Rule] of a difference between the cost tables of two
+// DiffCostTables is in [RuleDiff.Rule] of a difference between the cost tables of two
 // rule sets. It is not a valid id.
-const CostTables = "cost tables"
+const DiffCostTables = "cost tables"
 
 // DiffKind is how a rule differs.
 type DiffKind string
@@ -53,7 +51,7 @@ type FieldDiff struct {
 // It compares meaning: an absent field equals its default, and the order of a
 // set is ignored. An absent policy means the engine's, so it differs from any
 // policy that is set. CreatedAt and UpdatedAt are ignored: see [Stamp].
-func Diff(before, after *fluxgate.RuleSet) []RuleDiff {
+func Diff(before, after *Set) []RuleDiff {
 	was, is := byID(before), byID(after)
 	all := slices.Collect(maps.Values(is))
 	for id, r := range was {
@@ -61,7 +59,7 @@ func Diff(before, after *fluxgate.RuleSet) []RuleDiff {
 			all = append(all, r)
 		}
 	}
-	slices.SortFunc(all, func(a, b *fluxgate.Rule) int { // as they are evaluated
+	slices.SortFunc(all, func(a, b *Rule) int { // as they are evaluated
 		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.ID, b.ID))
 	})
 	diffs := diffTables(before, after)
@@ -76,9 +74,9 @@ func Diff(before, after *fluxgate.RuleSet) []RuleDiff {
 
 // compareRules compares a rule, which is nil before it was added and after it
 // was removed. The defaults of a missing rule are not shown.
-func compareRules(old, now *fluxgate.Rule) RuleDiff {
+func compareRules(old, now *Rule) RuleDiff {
 	d := RuleDiff{Change: DiffChanged}
-	switch none := new(fluxgate.Rule); {
+	switch none := new(Rule); {
 	case old == nil:
 		d.Change, d.Fields = DiffAdded, compare(none, now)
 		for i := range d.Fields {
@@ -96,8 +94,8 @@ func compareRules(old, now *fluxgate.Rule) RuleDiff {
 }
 
 // byID returns the rules of a rule set, which may be nil.
-func byID(set *fluxgate.RuleSet) map[string]*fluxgate.Rule {
-	all := map[string]*fluxgate.Rule{}
+func byID(set *Set) map[string]*Rule {
+	all := map[string]*Rule{}
 	if set != nil {
 		for r := range set.Rules() {
 			all[r.ID] = &r

@@ -10,13 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-func newSet(t testing.TB, all ...fluxgate.Rule) *fluxgate.RuleSet {
+func newSet(t testing.TB, all ...rules.Rule) *rules.Set {
 	t.Helper()
-	set, err := fluxgate.NewRuleSet("api", all...)
+	set, err := rules.NewSet("api", all...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,11 +36,11 @@ func shortly(diffs []rules.RuleDiff) string {
 }
 
 // a returns a rule with a value in most fields.
-func a() fluxgate.Rule {
-	return fluxgate.Rule{
-		ID: "a", Paths: []string{"/x"}, Scope: fluxgate.ScopeComposite, KeyFields: []string{"ip", "path"},
-		Bands: []fluxgate.Band{{Label: "hourly", Capacity: 2, Refill: time.Hour}},
-		When:  fluxgate.When{Users: []string{"ada", "bob"}},
+func a() rules.Rule {
+	return rules.Rule{
+		ID: "a", Paths: []string{"/x"}, Scope: rules.ScopeComposite, KeyFields: []string{"ip", "path"},
+		Bands: []rules.Band{{Label: "hourly", Capacity: 2, Refill: time.Hour}},
+		When:  rules.When{Users: []string{"ada", "bob"}},
 	}
 }
 
@@ -49,61 +48,61 @@ func a() fluxgate.Rule {
 // new field that it does not know.
 func TestDiff_EveryField(t *testing.T) {
 	cases := map[string]struct {
-		change func(r *fluxgate.Rule)
+		change func(r *rules.Rule)
 		want   string
 	}{
 		"ID":            {nil, ""}, // another id is another rule
 		"RuleSetID":     {nil, ""}, // always that of the rule set
-		"CreatedAt":     {func(r *fluxgate.Rule) { r.CreatedAt = time.Now() }, ""},
-		"UpdatedAt":     {func(r *fluxgate.Rule) { r.UpdatedAt = time.Now() }, ""},
-		"Paths":         {func(r *fluxgate.Rule) { r.Paths = []string{"/x", "/y"} }, `paths ["/x"] > ["/x","/y"]`},
-		"IgnoreCase":    {func(r *fluxgate.Rule) { r.IgnoreCase = true }, `ignoreCase false > true`},
-		"Methods":       {func(r *fluxgate.Rule) { r.Methods = []string{"GET"} }, `methods  > ["GET"]`},
-		"Scope":         {func(r *fluxgate.Rule) { r.Scope, r.KeyFields = "", nil }, `limitScope "COMPOSITE" > "GLOBAL" | compositeKeyFields ["ip","path"] > `},
-		"KeyFields":     {func(r *fluxgate.Rule) { r.KeyFields = []string{"path", "ip"} }, `compositeKeyFields ["ip","path"] > ["path","ip"]`},
-		"Cost":          {func(r *fluxgate.Rule) { r.Cost = fluxgate.MeasureTokens }, `cost "requests" > "tokens"`},
-		"Priority":      {func(r *fluxgate.Rule) { r.Priority = -1 }, `priority 0 > -1`},
-		"Group":         {func(r *fluxgate.Rule) { r.Group = "plan" }, `group  > "plan"`},
-		"Action":        {func(r *fluxgate.Rule) { r.Action = fluxgate.ActionDeny }, `action "limit" > "deny"`},
-		"Disabled":      {func(r *fluxgate.Rule) { r.Disabled = true }, `enabled true > false`},
-		"OnLimitExceed": {func(r *fluxgate.Rule) { r.OnLimitExceed = fluxgate.Reject }, `onLimitExceed  > "REJECT"`},
-		"Mode":          {func(r *fluxgate.Rule) { r.Mode = fluxgate.ModeShadow }, `mode "enforce" > "shadow"`},
-		"OnFailure":     {func(r *fluxgate.Rule) { r.OnFailure = fluxgate.FailLocal }, `onFailure  > "local"`},
-		"Overdraft":     {func(r *fluxgate.Rule) { r.Overdraft = true }, `overdraft false > true`},
-		"CountRefused": {func(r *fluxgate.Rule) {
-			r.CountRefused, r.Bands[0] = true, fluxgate.Band{Label: "hourly", Capacity: 2, Kind: fluxgate.Quota, Period: "hour"}
+		"CreatedAt":     {func(r *rules.Rule) { r.CreatedAt = time.Now() }, ""},
+		"UpdatedAt":     {func(r *rules.Rule) { r.UpdatedAt = time.Now() }, ""},
+		"Paths":         {func(r *rules.Rule) { r.Paths = []string{"/x", "/y"} }, `paths ["/x"] > ["/x","/y"]`},
+		"IgnoreCase":    {func(r *rules.Rule) { r.IgnoreCase = true }, `ignoreCase false > true`},
+		"Methods":       {func(r *rules.Rule) { r.Methods = []string{"GET"} }, `methods  > ["GET"]`},
+		"Scope":         {func(r *rules.Rule) { r.Scope, r.KeyFields = "", nil }, `limitScope "COMPOSITE" > "GLOBAL" | compositeKeyFields ["ip","path"] > `},
+		"KeyFields":     {func(r *rules.Rule) { r.KeyFields = []string{"path", "ip"} }, `compositeKeyFields ["ip","path"] > ["path","ip"]`},
+		"Cost":          {func(r *rules.Rule) { r.Cost = rules.MeasureTokens }, `cost "requests" > "tokens"`},
+		"Priority":      {func(r *rules.Rule) { r.Priority = -1 }, `priority 0 > -1`},
+		"Group":         {func(r *rules.Rule) { r.Group = "plan" }, `group  > "plan"`},
+		"Action":        {func(r *rules.Rule) { r.Action = rules.ActionDeny }, `action "limit" > "deny"`},
+		"Disabled":      {func(r *rules.Rule) { r.Disabled = true }, `enabled true > false`},
+		"OnLimitExceed": {func(r *rules.Rule) { r.OnLimitExceed = rules.Reject }, `onLimitExceed  > "REJECT"`},
+		"Mode":          {func(r *rules.Rule) { r.Mode = rules.ModeShadow }, `mode "enforce" > "shadow"`},
+		"OnFailure":     {func(r *rules.Rule) { r.OnFailure = rules.FailLocal }, `onFailure  > "local"`},
+		"Overdraft":     {func(r *rules.Rule) { r.Overdraft = true }, `overdraft false > true`},
+		"CountRefused": {func(r *rules.Rule) {
+			r.CountRefused, r.Bands[0] = true, rules.Band{Label: "hourly", Capacity: 2, Kind: rules.Quota, Period: "hour"}
 		}, `bands[hourly].refill "1h" >  | bands[hourly].kind "token-bucket" > "quota" | bands[hourly].period  > "hour" | bands[hourly].timezone  > "UTC" | countRefused false > true`},
-		"Replaces":          {func(r *fluxgate.Rule) { r.Replaces = []string{"other"} }, `replaces  > ["other"]`},
-		"Consistency":       {func(r *fluxgate.Rule) { r.Consistency = fluxgate.ConsistencyStrict }, `consistency "auto" > "strict"`},
-		"OnMissingIdentity": {func(r *fluxgate.Rule) { r.OnMissingIdentity = fluxgate.MissingRefuse }, `onMissingIdentity "ip" > "refuse"`},
-		"Attributes":        {func(r *fluxgate.Rule) { r.Attributes = map[string]any{"owner": "<team>"} }, `attributes.owner  > "<team>"`},
-		"When.Hosts":        {func(r *fluxgate.Rule) { r.When.Hosts = []string{"a.example.com"} }, `when.hosts  > ["a.example.com"]`},
-		"When.ExcludePaths": {func(r *fluxgate.Rule) { r.When.ExcludePaths = []string{"/x/y"} }, `when.excludePaths  > ["/x/y"]`},
-		"When.Headers":      {func(r *fluxgate.Rule) { r.When.Headers = map[string][]string{"X-A": {"1"}} }, `when.headers.X-A  > ["1"]`},
-		"When.Attributes":   {func(r *fluxgate.Rule) { r.When.Attributes = map[string][]string{"tier": {"*"}} }, `when.attributes.tier  > ["*"]`},
-		"When.IPs":          {func(r *fluxgate.Rule) { r.When.IPs = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")} }, `when.ips  > ["10.0.0.0/8"]`},
-		"When.Users":        {func(r *fluxgate.Rule) { r.When.Users = []string{"bob", "eve"} }, `when.users[-] ["ada"] >  | when.users[+]  > ["eve"]`},
-		"When.APIKeys":      {func(r *fluxgate.Rule) { r.When.APIKeys = []string{"foobar"} }, `when.apiKeys  > ["sha256:c3ab8ff13720e8ad9047dd39466b3c8974e592c2fa383d4a3960714caef0c4f2"]`},
-		"When.Descriptor": {func(r *fluxgate.Rule) {
-			r.When.Descriptor = []fluxgate.DescriptorMatch{{Key: "b", Value: "2*", Except: []string{"21"}}, {Key: "a"}}
+		"Replaces":          {func(r *rules.Rule) { r.Replaces = []string{"other"} }, `replaces  > ["other"]`},
+		"Consistency":       {func(r *rules.Rule) { r.Consistency = rules.ConsistencyStrict }, `consistency "auto" > "strict"`},
+		"OnMissingIdentity": {func(r *rules.Rule) { r.OnMissingIdentity = rules.MissingRefuse }, `onMissingIdentity "ip" > "refuse"`},
+		"Attributes":        {func(r *rules.Rule) { r.Attributes = map[string]any{"owner": "<team>"} }, `attributes.owner  > "<team>"`},
+		"When.Hosts":        {func(r *rules.Rule) { r.When.Hosts = []string{"a.example.com"} }, `when.hosts  > ["a.example.com"]`},
+		"When.ExcludePaths": {func(r *rules.Rule) { r.When.ExcludePaths = []string{"/x/y"} }, `when.excludePaths  > ["/x/y"]`},
+		"When.Headers":      {func(r *rules.Rule) { r.When.Headers = map[string][]string{"X-A": {"1"}} }, `when.headers.X-A  > ["1"]`},
+		"When.Attributes":   {func(r *rules.Rule) { r.When.Attributes = map[string][]string{"tier": {"*"}} }, `when.attributes.tier  > ["*"]`},
+		"When.IPs":          {func(r *rules.Rule) { r.When.IPs = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")} }, `when.ips  > ["10.0.0.0/8"]`},
+		"When.Users":        {func(r *rules.Rule) { r.When.Users = []string{"bob", "eve"} }, `when.users[-] ["ada"] >  | when.users[+]  > ["eve"]`},
+		"When.APIKeys":      {func(r *rules.Rule) { r.When.APIKeys = []string{"foobar"} }, `when.apiKeys  > ["sha256:c3ab8ff13720e8ad9047dd39466b3c8974e592c2fa383d4a3960714caef0c4f2"]`},
+		"When.Descriptor": {func(r *rules.Rule) {
+			r.When.Descriptor = []rules.DescriptorMatch{{Key: "b", Value: "2*", Except: []string{"21"}}, {Key: "a"}}
 		}, `when.descriptor  > [{"key":"b","value":"2*","except":["21"]},{"key":"a"}]`},
-		"Bands.Label":        {func(r *fluxgate.Rule) { r.Bands[0].Label = "h" }, `bands[h]  > {"capacity":2,"refill":"1h"} | bands[hourly] {"capacity":2,"refill":"1h"} > `},
-		"Bands.Capacity":     {func(r *fluxgate.Rule) { r.Bands[0].Capacity = 100 }, `bands[hourly].capacity 2 > 100`},
-		"Bands.RefillTokens": {func(r *fluxgate.Rule) { r.Bands[0].RefillTokens = 1 }, `bands[hourly].refillTokens  > 1`},
-		"Bands.Refill":       {func(r *fluxgate.Rule) { r.Bands[0].Refill = 90 * time.Minute }, `bands[hourly].refill "1h" > "90m"`},
-		"Bands.Kind":         {func(r *fluxgate.Rule) { r.Bands[0].Kind = fluxgate.SlidingWindow }, `bands[hourly].refill "1h" >  | bands[hourly].kind "token-bucket" > "sliding-window" | bands[hourly].period  > "1h"`},
-		"Bands.Period": {func(r *fluxgate.Rule) {
-			r.Bands[0] = fluxgate.Band{Label: "hourly", Capacity: 2, Kind: fluxgate.Quota, Period: "hour"}
+		"Bands.Label":        {func(r *rules.Rule) { r.Bands[0].Label = "h" }, `bands[h]  > {"capacity":2,"refill":"1h"} | bands[hourly] {"capacity":2,"refill":"1h"} > `},
+		"Bands.Capacity":     {func(r *rules.Rule) { r.Bands[0].Capacity = 100 }, `bands[hourly].capacity 2 > 100`},
+		"Bands.RefillTokens": {func(r *rules.Rule) { r.Bands[0].RefillTokens = 1 }, `bands[hourly].refillTokens  > 1`},
+		"Bands.Refill":       {func(r *rules.Rule) { r.Bands[0].Refill = 90 * time.Minute }, `bands[hourly].refill "1h" > "90m"`},
+		"Bands.Kind":         {func(r *rules.Rule) { r.Bands[0].Kind = rules.SlidingWindow }, `bands[hourly].refill "1h" >  | bands[hourly].kind "token-bucket" > "sliding-window" | bands[hourly].period  > "1h"`},
+		"Bands.Period": {func(r *rules.Rule) {
+			r.Bands[0] = rules.Band{Label: "hourly", Capacity: 2, Kind: rules.Quota, Period: "hour"}
 		}, `bands[hourly].refill "1h" >  | bands[hourly].kind "token-bucket" > "quota" | bands[hourly].period  > "hour" | bands[hourly].timezone  > "UTC"`},
-		"Bands.Timezone": {func(r *fluxgate.Rule) {
-			r.Bands[0] = fluxgate.Band{Capacity: 2, Kind: fluxgate.Quota, Period: "day", Timezone: "Asia/Tokyo"}
+		"Bands.Timezone": {func(r *rules.Rule) {
+			r.Bands[0] = rules.Band{Capacity: 2, Kind: rules.Quota, Period: "day", Timezone: "Asia/Tokyo"}
 		}, `bands[0]  > {"capacity":2,"kind":"quota","period":"day","timezone":"Asia/Tokyo"} | bands[hourly] {"capacity":2,"refill":"1h"} > `},
-		"Bands.Hold": {func(r *fluxgate.Rule) {
-			r.Bands[0] = fluxgate.Band{Label: "hourly", Capacity: 2, Kind: fluxgate.Concurrency, Hold: 90 * time.Second}
+		"Bands.Hold": {func(r *rules.Rule) {
+			r.Bands[0] = rules.Band{Label: "hourly", Capacity: 2, Kind: rules.Concurrency, Hold: 90 * time.Second}
 		}, `bands[hourly].refill "1h" >  | bands[hourly].kind "token-bucket" > "concurrency" | bands[hourly].hold  > "90s"`},
 	}
 	var fields []string
-	for _, f := range reflect.VisibleFields(reflect.TypeFor[fluxgate.Rule]()) {
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[rules.Rule]()) {
 		switch f.Name {
 		case "When", "Bands":
 			inner := f.Type
@@ -139,54 +138,54 @@ func TestDiff_EveryField(t *testing.T) {
 
 // Rules with the same meaning have no diff.
 func TestDiff_SameMeaning(t *testing.T) {
-	limit := func(b ...fluxgate.Band) fluxgate.Rule { return fluxgate.Rule{ID: "a", Bands: b} }
-	with := func(change func(r *fluxgate.Rule)) fluxgate.Rule {
-		r := limit(fluxgate.PerHour(5))
+	limit := func(b ...rules.Band) rules.Rule { return rules.Rule{ID: "a", Bands: b} }
+	with := func(change func(r *rules.Rule)) rules.Rule {
+		r := limit(rules.PerHour(5))
 		change(&r)
 		return r
 	}
-	bare := limit(fluxgate.PerHour(5))
-	for name, pair := range map[string][2]fluxgate.Rule{
-		"all that is left out": {bare, with(func(r *fluxgate.Rule) {
-			r.Scope, r.Action, r.Mode, r.OnMissingIdentity = fluxgate.ScopeGlobal, fluxgate.ActionLimit, fluxgate.ModeEnforce, fluxgate.MissingIP
-			r.RuleSetID, r.Methods, r.Bands[0].Kind, r.Bands[0].RefillTokens = "api", []string{"*"}, fluxgate.TokenBucket, 5
-			r.Cost = fluxgate.MeasureRequests
+	bare := limit(rules.PerHour(5))
+	for name, pair := range map[string][2]rules.Rule{
+		"all that is left out": {bare, with(func(r *rules.Rule) {
+			r.Scope, r.Action, r.Mode, r.OnMissingIdentity = rules.ScopeGlobal, rules.ActionLimit, rules.ModeEnforce, rules.MissingIP
+			r.RuleSetID, r.Methods, r.Bands[0].Kind, r.Bands[0].RefillTokens = "api", []string{"*"}, rules.TokenBucket, 5
+			r.Cost = rules.MeasureRequests
 		})},
-		"nothing and empty": {bare, with(func(r *fluxgate.Rule) {
+		"nothing and empty": {bare, with(func(r *rules.Rule) {
 			r.Paths, r.Methods, r.KeyFields, r.Attributes = []string{}, []string{}, []string{}, map[string]any{}
-			r.When = fluxgate.When{Hosts: []string{}, Headers: map[string][]string{}, IPs: []netip.Prefix{}, Users: []string{}}
+			r.When = rules.When{Hosts: []string{}, Headers: map[string][]string{}, IPs: []netip.Prefix{}, Users: []string{}}
 		})},
-		"UTC as the time zone of a quota": {limit(fluxgate.Band{Kind: fluxgate.Quota, Capacity: 1, Period: "day"}), limit(fluxgate.Band{Kind: fluxgate.Quota, Capacity: 1, Period: "day", Timezone: "UTC"})},
-		"another spelling of a scope":     {with(func(r *fluxgate.Rule) { r.Scope = "PER_USER" }), with(func(r *fluxgate.Rule) { r.Scope = fluxgate.ScopeUser })},
+		"UTC as the time zone of a quota": {limit(rules.Band{Kind: rules.Quota, Capacity: 1, Period: "day"}), limit(rules.Band{Kind: rules.Quota, Capacity: 1, Period: "day", Timezone: "UTC"})},
+		"another spelling of a scope":     {with(func(r *rules.Rule) { r.Scope = "PER_USER" }), with(func(r *rules.Rule) { r.Scope = rules.ScopeUser })},
 		"another order of sets": {
-			with(func(r *fluxgate.Rule) {
+			with(func(r *rules.Rule) {
 				r.Paths, r.Methods, r.When.Users = []string{"/a", "/b"}, []string{"GET", "PUT"}, []string{"ada", "bob"}
 				r.When.Headers = map[string][]string{"X": {"1", "2"}}
 			}),
-			with(func(r *fluxgate.Rule) {
+			with(func(r *rules.Rule) {
 				r.Paths, r.Methods, r.When.Users = []string{"/b", "/a"}, []string{"PUT", "GET"}, []string{"bob", "ada", "bob"}
 				r.When.Headers = map[string][]string{"X": {"2", "1"}}
 			}),
 		},
 		"any value of an entry, and another order of its exceptions": {
-			with(func(r *fluxgate.Rule) {
-				r.When.Descriptor = []fluxgate.DescriptorMatch{{Key: "a"}, {Key: "b", Except: []string{"1", "2"}}}
+			with(func(r *rules.Rule) {
+				r.When.Descriptor = []rules.DescriptorMatch{{Key: "a"}, {Key: "b", Except: []string{"1", "2"}}}
 			}),
-			with(func(r *fluxgate.Rule) {
-				r.When.Descriptor = []fluxgate.DescriptorMatch{{Key: "a", Value: "*"}, {Key: "b", Except: []string{"2", "1"}}}
+			with(func(r *rules.Rule) {
+				r.When.Descriptor = []rules.DescriptorMatch{{Key: "a", Value: "*"}, {Key: "b", Except: []string{"2", "1"}}}
 			}),
 		},
 		"a key and its digest": {
-			with(func(r *fluxgate.Rule) { r.When.APIKeys = []string{"foobar"} }),
-			with(func(r *fluxgate.Rule) {
+			with(func(r *rules.Rule) { r.When.APIKeys = []string{"foobar"} }),
+			with(func(r *rules.Rule) {
 				r.When.APIKeys = []string{"sha256:C3AB8FF13720E8AD9047DD39466B3C8974E592C2FA383D4A3960714CAEF0C4F2"}
 			}),
 		},
 		"numbers of several types": {
-			with(func(r *fluxgate.Rule) {
+			with(func(r *rules.Rule) {
 				r.Attributes = map[string]any{"n": 5, "tree": map[string]any{"list": []any{int64(7), 0.25}}}
 			}),
-			with(func(r *fluxgate.Rule) {
+			with(func(r *rules.Rule) {
 				r.Attributes = map[string]any{"n": json.Number("5"), "tree": map[string]any{"list": []any{7.0, json.Number("0.25")}}}
 			}),
 		},
@@ -202,19 +201,19 @@ func TestDiff_SameMeaning(t *testing.T) {
 
 // Of a descriptor whose exceptions changed, only these are shown.
 func TestDiff_Exceptions(t *testing.T) {
-	with := func(except ...string) *fluxgate.RuleSet {
-		return newSet(t, fluxgate.Rule{ID: "a", Action: fluxgate.ActionDeny, When: fluxgate.When{
-			Descriptor: []fluxgate.DescriptorMatch{{Key: "k", Value: "v"}, {Key: "l", Except: except}},
+	with := func(except ...string) *rules.Set {
+		return newSet(t, rules.Rule{ID: "a", Action: rules.ActionDeny, When: rules.When{
+			Descriptor: []rules.DescriptorMatch{{Key: "k", Value: "v"}, {Key: "l", Except: except}},
 		}})
 	}
 	var many []string
 	for i := range 100 {
 		many = append(many, fmt.Sprint(i))
 	}
-	other := newSet(t, fluxgate.Rule{ID: "a", Action: fluxgate.ActionDeny, When: fluxgate.When{
-		Descriptor: []fluxgate.DescriptorMatch{{Key: "k", Value: "v"}, {Key: "m", Except: []string{"x"}}},
+	other := newSet(t, rules.Rule{ID: "a", Action: rules.ActionDeny, When: rules.When{
+		Descriptor: []rules.DescriptorMatch{{Key: "k", Value: "v"}, {Key: "m", Except: []string{"x"}}},
 	}})
-	for want, sets := range map[string][2]*fluxgate.RuleSet{
+	for want, sets := range map[string][2]*rules.Set{
 		`changed a | when.descriptor [{"key":"k","value":"v"},{"key":"l","except":["x"]}] > [{"key":"k","value":"v"},{"key":"m","except":["x"]}]`: {with("x"), other},
 		`changed a | when.descriptor[1].except ["x"] > ["x","y*"]`:                                                                                {with("x"), with("x", "y*")},
 		`changed a | when.descriptor[1].except[-] ["0"] >  | when.descriptor[1].except[+]  > ["more"]`:                                            {with(many...), with(append(many[1:], "more")...)},
@@ -227,13 +226,13 @@ func TestDiff_Exceptions(t *testing.T) {
 
 // The rules of a diff are in evaluation order.
 func TestDiff_Order(t *testing.T) {
-	deny := func(id string, priority int) fluxgate.Rule {
-		return fluxgate.Rule{ID: id, Priority: priority, Action: fluxgate.ActionDeny}
+	deny := func(id string, priority int) rules.Rule {
+		return rules.Rule{ID: id, Priority: priority, Action: rules.ActionDeny}
 	}
 	before := newSet(t, deny("first", 9), deny("gone-high", 8), deny("moved", 7), deny("same", 5), deny("gone-b", 5), deny("gone-low", 1))
 	after := newSet(t, deny("first", 9), deny("new", 8), deny("same", 5), deny("moved", 2))
 	for name, c := range map[string]struct {
-		before, after *fluxgate.RuleSet
+		before, after *rules.Set
 		want          string
 	}{
 		"from one to the other": {before, after, `removed gone-high | priority 8 >  | action "deny" > 
@@ -257,13 +256,13 @@ removed x | action "deny" > `},
 }
 
 // renamed returns the same rules under another id.
-func renamed(t *testing.T, set *fluxgate.RuleSet, id string) *fluxgate.RuleSet {
+func renamed(t *testing.T, set *rules.Set, id string) *rules.Set {
 	t.Helper()
 	all := slices.Collect(set.Rules())
 	for i := range all {
 		all[i].RuleSetID = id
 	}
-	other, err := fluxgate.NewRuleSet(id, all...)
+	other, err := rules.NewSet(id, all...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -272,10 +271,10 @@ func renamed(t *testing.T, set *fluxgate.RuleSet, id string) *fluxgate.RuleSet {
 
 // Bands are compared by label, or by position without one.
 func TestDiff_Bands(t *testing.T) {
-	hour := func(label string, capacity, tokens int64) fluxgate.Band {
-		return fluxgate.Band{Label: label, Capacity: capacity, RefillTokens: tokens, Refill: time.Hour}
+	hour := func(label string, capacity, tokens int64) rules.Band {
+		return rules.Band{Label: label, Capacity: capacity, RefillTokens: tokens, Refill: time.Hour}
 	}
-	type bands = []fluxgate.Band
+	type bands = []rules.Band
 	for name, c := range map[string]struct {
 		before, after bands
 		want          string
@@ -285,10 +284,10 @@ func TestDiff_Bands(t *testing.T) {
 		"refill tokens that become the capacity":      {bands{hour("b", 9, 3)}, bands{hour("b", 3, 3)}, `bands[b].capacity 9 > 3 | bands[b].refillTokens 3 > `},
 		"one that moves":                              {bands{hour("b", 1, 1), hour("c", 2, 2)}, bands{hour("c", 2, 2), hour("b", 1, 1)}, `bands.order ["b","c"] > ["c","b"]`},
 		"one that is put first":                       {bands{hour("b", 1, 1)}, bands{hour("c", 2, 1), hour("b", 1, 1)}, `bands[c]  > {"capacity":2,"refillTokens":1,"refill":"1h"}`},
-		"a quota in another zone":                     {bands{{Kind: fluxgate.Quota, Capacity: 1, Period: "day"}}, bands{{Kind: fluxgate.Quota, Capacity: 1, Period: "week", Timezone: "Asia/Tokyo"}}, `bands[0].period "day" > "week" | bands[0].timezone "UTC" > "Asia/Tokyo"`},
-		"slots that are held longer":                  {bands{{Kind: fluxgate.Concurrency, Capacity: 1, Hold: time.Second}}, bands{{Kind: fluxgate.Concurrency, Capacity: 1, Hold: time.Minute}}, `bands[0].hold "1s" > "1m"`},
-		"slots that are new":                          {bands{hour("b", 1, 1)}, bands{hour("b", 1, 1), {Kind: fluxgate.Concurrency, Capacity: 1, Hold: time.Second}}, `bands[1]  > {"capacity":1,"kind":"concurrency","hold":"1s"}`},
-		"one that says the default kind":              {bands{hour("b", 1, 1)}, bands{hour("b", 1, 1), {Label: "c", Kind: fluxgate.TokenBucket, Capacity: 2, Refill: time.Hour}}, `bands[c]  > {"capacity":2,"refill":"1h"}`},
+		"a quota in another zone":                     {bands{{Kind: rules.Quota, Capacity: 1, Period: "day"}}, bands{{Kind: rules.Quota, Capacity: 1, Period: "week", Timezone: "Asia/Tokyo"}}, `bands[0].period "day" > "week" | bands[0].timezone "UTC" > "Asia/Tokyo"`},
+		"slots that are held longer":                  {bands{{Kind: rules.Concurrency, Capacity: 1, Hold: time.Second}}, bands{{Kind: rules.Concurrency, Capacity: 1, Hold: time.Minute}}, `bands[0].hold "1s" > "1m"`},
+		"slots that are new":                          {bands{hour("b", 1, 1)}, bands{hour("b", 1, 1), {Kind: rules.Concurrency, Capacity: 1, Hold: time.Second}}, `bands[1]  > {"capacity":1,"kind":"concurrency","hold":"1s"}`},
+		"one that says the default kind":              {bands{hour("b", 1, 1)}, bands{hour("b", 1, 1), {Label: "c", Kind: rules.TokenBucket, Capacity: 2, Refill: time.Hour}}, `bands[c]  > {"capacity":2,"refill":"1h"}`},
 		"one without a label that changes":            {bands{hour("b", 1, 1), hour("", 2, 2)}, bands{hour("b", 1, 1), hour("", 3, 3)}, `bands[1].capacity 2 > 3`},
 		"one without a label that moves":              {bands{hour("", 2, 2)}, bands{hour("b", 1, 1), hour("", 2, 2)}, `bands[b]  > {"capacity":1,"refill":"1h"} | bands[1]  > {"capacity":2,"refill":"1h"} | bands[0] {"capacity":2,"refill":"1h"} > `},
 		"a label that looks like a position":          {bands{hour("0", 2, 2)}, bands{hour("", 2, 2)}, `bands[0]  > {"capacity":2,"refill":"1h"} | bands["0"] {"capacity":2,"refill":"1h"} > `},
@@ -296,7 +295,7 @@ func TestDiff_Bands(t *testing.T) {
 		"a period of minutes, and one of a week":      {bands{{Label: "b", Capacity: 1, Refill: 10 * time.Minute}}, bands{{Label: "b", Capacity: 1, Refill: 168 * time.Hour}}, `bands[b].refill "10m" > "7d"`},
 	} {
 		want := "changed a | " + c.want
-		got := shortly(rules.Diff(newSet(t, fluxgate.Rule{ID: "a", Bands: c.before}), newSet(t, fluxgate.Rule{ID: "a", Bands: c.after})))
+		got := shortly(rules.Diff(newSet(t, rules.Rule{ID: "a", Bands: c.before}), newSet(t, rules.Rule{ID: "a", Bands: c.after})))
 		if got != want {
 			t.Errorf("%s:\n%s\nwant\n%s", name, got, want)
 		}

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
 )
 
@@ -25,18 +24,18 @@ func numbered(prefix string, from, to int) []string {
 
 // A long list shows only what was added and removed.
 func TestDiff_LongLists(t *testing.T) {
-	users := func(list []string) fluxgate.Rule {
-		return fluxgate.Rule{ID: "a", Action: fluxgate.ActionDeny, When: fluxgate.When{Users: list}}
+	users := func(list []string) rules.Rule {
+		return rules.Rule{ID: "a", Action: rules.ActionDeny, When: rules.When{Users: list}}
 	}
-	values := func(list []string) fluxgate.Rule {
-		return fluxgate.Rule{ID: "a", Action: fluxgate.ActionDeny, When: fluxgate.When{Headers: map[string][]string{"X-A": list}}}
+	values := func(list []string) rules.Rule {
+		return rules.Rule{ID: "a", Action: rules.ActionDeny, When: rules.When{Headers: map[string][]string{"X-A": list}}}
 	}
 	all := func(list []string) string {
 		text, _ := json.Marshal(list)
 		return string(text)
 	}
 	for name, c := range map[string]struct {
-		before, after fluxgate.Rule
+		before, after rules.Rule
 		want          string
 	}{
 		"users that come and go": {users(numbered("u", 0, 10_000)), users(numbered("u", 3, 10_000)), `when.users[-] ["u0","u1","u2"] > `},
@@ -73,8 +72,8 @@ func TestDiff_Attributes(t *testing.T) {
 		},
 		"a number that is none": {m{"a": 1}, m{"a": json.Number("x")}, `attributes.a 1 > "json: invalid number literal \"x\""`},
 	} {
-		rule := func(attributes m) fluxgate.Rule {
-			return fluxgate.Rule{ID: "a", Action: fluxgate.ActionDeny, Attributes: attributes}
+		rule := func(attributes m) rules.Rule {
+			return rules.Rule{ID: "a", Action: rules.ActionDeny, Attributes: attributes}
 		}
 		if got := shortly(rules.Diff(newSet(t, rule(c.before)), newSet(t, rule(c.after)))); got != "changed a | "+c.want {
 			t.Errorf("%s:\n%s\nwant\nchanged a | %s", name, got, c.want)
@@ -86,7 +85,7 @@ func TestDiff_Attributes(t *testing.T) {
 func TestDiff_JSON(t *testing.T) {
 	r := a()
 	r.Attributes = map[string]any{"none": nil, "html": "<&>", "n": json.Number("1.50")}
-	want := rules.Diff(newSet(t, a()), newSet(t, r, fluxgate.Rule{ID: "b", Action: fluxgate.ActionDeny}))
+	want := rules.Diff(newSet(t, a()), newSet(t, r, rules.Rule{ID: "b", Action: rules.ActionDeny}))
 	text, err := json.Marshal(want)
 	if err != nil {
 		t.Fatal(err)
@@ -102,7 +101,7 @@ func TestDiff_JSON(t *testing.T) {
 
 // An abridged diff fits and returns how many rules are incomplete.
 func TestAbridge_Fits(t *testing.T) {
-	var before, after []fluxgate.Rule
+	var before, after []rules.Rule
 	for i := range 6 {
 		r := a()
 		r.ID = fmt.Sprint("rule-", i)
@@ -152,24 +151,24 @@ func TestDiff_Inverse(t *testing.T) {
 		}
 		return list
 	}
-	anySet := func() *fluxgate.RuleSet {
-		all := map[string]fluxgate.Rule{}
+	anySet := func() *rules.Set {
+		all := map[string]rules.Rule{}
 		for range rng.IntN(6) {
-			r := fluxgate.Rule{
+			r := rules.Rule{
 				ID: fmt.Sprint("r", rng.IntN(6)), Priority: rng.IntN(3), Paths: some("/p", 3), Disabled: rng.IntN(2) == 0,
-				When:       fluxgate.When{Users: some("u", 30), Hosts: some("h", 25), Headers: map[string][]string{fmt.Sprint("X-", rng.IntN(2)): append(some("v", 4), "v")}},
-				OnFailure:  []fluxgate.OnFailure{"", fluxgate.FailOpen, fluxgate.FailLocal}[rng.IntN(3)],
+				When:       rules.When{Users: some("u", 30), Hosts: some("h", 25), Headers: map[string][]string{fmt.Sprint("X-", rng.IntN(2)): append(some("v", 4), "v")}},
+				OnFailure:  []rules.OnFailure{"", rules.FailOpen, rules.FailLocal}[rng.IntN(3)],
 				Attributes: map[string]any{"a": rng.IntN(2), fmt.Sprint("b", rng.IntN(2)): map[string]any{"c": rng.IntN(2)}},
 			}
 			for i := range 1 + rng.IntN(2) {
 				label := []string{"", fmt.Sprint("x", i), fmt.Sprint("y", i)}[rng.IntN(3)]
-				r.Bands = append(r.Bands, fluxgate.Band{Label: label, Capacity: 1 + rng.Int64N(2), RefillTokens: rng.Int64N(3), Refill: time.Second})
+				r.Bands = append(r.Bands, rules.Band{Label: label, Capacity: 1 + rng.Int64N(2), RefillTokens: rng.Int64N(3), Refill: time.Second})
 			}
 			all[r.ID] = r
 		}
-		tables := fluxgate.CostTables{}
+		tables := rules.CostTables{}
 		for range rng.IntN(3) {
-			tables[fmt.Sprint("m", rng.IntN(2))] = fluxgate.CostTable{
+			tables[fmt.Sprint("m", rng.IntN(2))] = rules.CostTable{
 				"*": {Input: rng.Int64N(2), CachedInput: rng.Int64N(2), Output: 1e15 - 1}, fmt.Sprint("gpt-4.", rng.IntN(2)): {Reasoning: rng.Int64N(2), MaxOutputTokens: rng.Int64N(2)},
 			}
 		}
@@ -203,7 +202,7 @@ func TestDiff_Inverse(t *testing.T) {
 		if len(there) > 0 {
 			differ++
 		}
-		read, err := fluxgate.ParseRuleSet([]byte(document(t, one)))
+		read, err := rules.Parse([]byte(document(t, one)))
 		if err != nil {
 			t.Fatal(err)
 		}

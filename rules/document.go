@@ -3,8 +3,6 @@ package rules
 import (
 	"fmt"
 	"slices"
-
-	"github.com/fluxgate/fluxgate"
 )
 
 // Current returns the revision that a change must be based on: 0 if the rule set
@@ -22,7 +20,7 @@ func Decode(entry Entry, document []byte) (*Version, error) {
 	if entry.Deleted {
 		return &Version{Entry: entry}, nil
 	}
-	set, err := fluxgate.ParseRuleSet(document)
+	set, err := Parse(document)
 	if err == nil && set.ID() != entry.RuleSetID {
 		err = fmt.Errorf("the document is of rule set %q", set.ID())
 	}
@@ -34,5 +32,5 @@ func Decode(entry Entry, document []byte) (*Version, error) {
 
 // ValidIDs returns the ids that are valid for a rule set.
 func ValidIDs(ids []string) []string {
-	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !fluxgate.ValidID(id) })
+	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !ValidID(id) })
 }

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
-
-	"github.com/fluxgate/fluxgate"
 )
 
 // Editor is a source that can be written.
@@ -21,7 +19,7 @@ type Editor interface {
 	// A change based on another revision than the current one is a
 	// [*ConflictError]. After any other error the change may have been made:
 	// read the rule set before you try again.
-	Put(ctx context.Context, set *fluxgate.RuleSet, change Change) (revision int64, err error)
+	Put(ctx context.Context, set *Set, change Change) (revision int64, err error)
 
 	// Delete deletes a rule set and keeps its history. It returns conflicts
 	// like Put, and [ErrNotFound] for a rule set that does not exist and a

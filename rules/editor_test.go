@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/memrules"
 )
@@ -113,7 +112,7 @@ func TestRestore_Revision(t *testing.T) {
 	editor := memrules.New(memrules.Config{})
 	put := func(n, base int64) {
 		t.Helper()
-		set, err := fluxgate.NewRuleSet("api", fluxgate.Rule{ID: "rule", Bands: []fluxgate.Band{fluxgate.PerMinute(n)}})
+		set, err := rules.NewSet("api", rules.Rule{ID: "rule", Bands: []rules.Band{rules.PerMinute(n)}})
 		if err != nil {
 			t.Fatal(err)
 		}

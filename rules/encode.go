@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-
-	"github.com/fluxgate/fluxgate"
 )
 
 // ErrTooLarge is wrapped by errors about rule sets whose JSON is longer than
@@ -23,13 +21,13 @@ func CheckSize(document []byte) error {
 
 // Encode returns the JSON of a rule set for an editor to keep, and the rule set
 // decoded from it, because the caller can still change attributes of its own.
-func Encode(set *fluxgate.RuleSet) (own *fluxgate.RuleSet, document []byte, err error) {
+func Encode(set *Set) (own *Set, document []byte, err error) {
 	if document, err = json.Marshal(set); err != nil {
 		return nil, nil, fmt.Errorf("writing a rule set as JSON: %w", err)
 	}
 	if err := CheckSize(document); err != nil {
 		return nil, nil, err
 	}
-	own, err = fluxgate.ParseRuleSet(document)
+	own, err = Parse(document)
 	return own, document, err
 }

@@ -6,13 +6,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
-
-	"github.com/fluxgate/fluxgate"
 )
 
 // ContentRevision returns the revision of a rule set in a source that has no revisions of
 // its own: a 48-bit hash of the rules, never 0.
-func ContentRevision(set *fluxgate.RuleSet) (int64, error) {
+func ContentRevision(set *Set) (int64, error) {
 	canonical, err := json.Marshal(set)
 	if err != nil {
 		return 0, fmt.Errorf("writing rule set %q as JSON: %w", set.ID(), err)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"time"
-
-	"github.com/fluxgate/fluxgate"
 )
 
 // Source is where rule sets are stored. Its methods may be called concurrently,
@@ -18,7 +16,7 @@ type Source interface {
 
 	// Load reads the current version of a rule set. It returns [ErrNotFound] if
 	// the rule set does not exist or is deleted, and a
-	// [*fluxgate.ValidationError] if it is invalid.
+	// [*ValidationError] if it is invalid.
 	Load(ctx context.Context, id string) (*Version, error)
 }
 
@@ -57,7 +55,7 @@ type Head struct {
 // Version is a rule set at one revision.
 type Version struct {
 	Entry
-	RuleSet *fluxgate.RuleSet // nil if this revision is a deletion
+	RuleSet *Set // nil if this revision is a deletion
 }
 
 // Entry describes one revision in the history.

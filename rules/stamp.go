@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/fluxgate/fluxgate"
 )
 
 // Stamp returns the rule set after with new CreatedAt and UpdatedAt times: an
@@ -14,7 +12,7 @@ import (
 // now; a new rule is created and updated now. The times in after are ignored.
 // before is nil if there was no rule set. Times are in milliseconds, which every
 // source keeps exactly.
-func Stamp(before, after *fluxgate.RuleSet, now time.Time) (*fluxgate.RuleSet, error) {
+func Stamp(before, after *Set, now time.Time) (*Set, error) {
 	if after == nil {
 		return nil, errors.New("stamping a rule set: the rule set is nil")
 	}

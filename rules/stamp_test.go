@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
 )
 
@@ -18,13 +17,13 @@ func TestStamp_Times(t *testing.T) {
 	now := time.Date(2026, 5, 6, 9, 8, 9, 123_999_999, time.FixedZone("somewhere", 7200))
 	rounded := time.Date(2026, 5, 6, 7, 8, 9, 123_000_000, time.UTC)
 
-	rule := func(id string, capacity int64, created, updated time.Time) fluxgate.Rule {
-		return fluxgate.Rule{ID: id, Bands: []fluxgate.Band{fluxgate.PerMinute(capacity)}, CreatedAt: created, UpdatedAt: updated}
+	rule := func(id string, capacity int64, created, updated time.Time) rules.Rule {
+		return rules.Rule{ID: id, Bands: []rules.Band{rules.PerMinute(capacity)}, CreatedAt: created, UpdatedAt: updated}
 	}
 	before := newSet(t, rule("same", 1, created, updated), rule("changed", 1, created, updated), rule("timeless", 1, time.Time{}, time.Time{}),
 		rule("spelled", 1, created, updated), rule("gone", 1, created, updated))
 	spelled := rule("spelled", 1, lie, lie)
-	spelled.Action, spelled.Bands[0].RefillTokens = fluxgate.ActionLimit, 1
+	spelled.Action, spelled.Bands[0].RefillTokens = rules.ActionLimit, 1
 	after := newSet(t, rule("same", 1, lie, lie), rule("changed", 2, lie, lie), rule("timeless", 1, lie, lie), spelled, rule("new", 1, lie, lie))
 
 	stamped, err := rules.Stamp(before, after, now)
@@ -54,7 +53,7 @@ func TestStamp_Times(t *testing.T) {
 	}
 }
 
-func document(t testing.TB, set *fluxgate.RuleSet) string {
+func document(t testing.TB, set *rules.Set) string {
 	t.Helper()
 	text, err := json.Marshal(set)
 	if err != nil {
@@ -74,11 +73,11 @@ func TestStamp_KeepsFields(t *testing.T) {
 	 "bands": [{"label": "x", "capacity": 5, "refillTokens": 2, "refill": "1500ms", "kind": "token-bucket"}, {"capacity": 1, "refillSeconds": 1}],
 	 "attributes": {"n": 1.50, "big": 12345678901234567890123, "tree": {"a": [null, {"b": -0}]}}},
 	{"id": "deny", "action": "deny", "priority": 9}]}`
-	set, err := fluxgate.ParseRuleSet([]byte(everything))
+	set, err := rules.Parse([]byte(everything))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, before := range map[string]*fluxgate.RuleSet{"that is new": nil, "that stays": set, "that changes": newSet(t, fluxgate.Rule{ID: "all", Action: fluxgate.ActionDeny})} {
+	for name, before := range map[string]*rules.Set{"that is new": nil, "that stays": set, "that changes": newSet(t, rules.Rule{ID: "all", Action: rules.ActionDeny})} {
 		stamped, err := rules.Stamp(before, set, time.Now())
 		if err != nil {
 			t.Fatal(err)

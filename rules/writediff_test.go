@@ -10,38 +10,37 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
 )
 
 // sample returns a diff with every kind of change.
 func sample(t *testing.T) []rules.RuleDiff {
 	t.Helper()
-	perUser := fluxgate.Rule{
-		ID: "per-user", Paths: []string{"/api/**"}, Scope: fluxgate.ScopeUser, Priority: 5, OnFailure: fluxgate.FailOpen,
-		When: fluxgate.When{Users: numbered("user-", 0, 100), Attributes: map[string][]string{"tier": {"basic"}}},
-		Bands: []fluxgate.Band{
+	perUser := rules.Rule{
+		ID: "per-user", Paths: []string{"/api/**"}, Scope: rules.ScopeUser, Priority: 5, OnFailure: rules.FailOpen,
+		When: rules.When{Users: numbered("user-", 0, 100), Attributes: map[string][]string{"tier": {"basic"}}},
+		Bands: []rules.Band{
 			{Label: "burst", Capacity: 20, RefillTokens: 10, Refill: time.Second}, {Label: "hourly", Capacity: 2, Refill: time.Hour},
 		},
 		Attributes: map[string]any{"owner": "team <a>", "ticket": 4711},
 	}
-	same := fluxgate.Rule{ID: "same", Action: fluxgate.ActionAllow, Priority: 9}
-	old := fluxgate.Rule{ID: "old", Bands: []fluxgate.Band{fluxgate.PerMinute(1)}}
-	before := withTables(t, newSet(t, perUser, same, old), fluxgate.CostTables{"usd": {"gpt-4o": weights(2_500_000, 10_000_000), "*": weights(1, 1)}})
+	same := rules.Rule{ID: "same", Action: rules.ActionAllow, Priority: 9}
+	old := rules.Rule{ID: "old", Bands: []rules.Band{rules.PerMinute(1)}}
+	before := withTables(t, newSet(t, perUser, same, old), rules.CostTables{"usd": {"gpt-4o": weights(2_500_000, 10_000_000), "*": weights(1, 1)}})
 
 	perUser.When.Users = numbered("user-", 2, 101)
 	perUser.When.Attributes = map[string][]string{"tier": {"basic", "trial"}, "user.region": {"*"}}
-	perUser.Bands = []fluxgate.Band{
+	perUser.Bands = []rules.Band{
 		{Label: "hourly", Capacity: 100, Refill: time.Hour}, {Label: "daily", Capacity: 1_000, Refill: 24 * time.Hour},
 	}
-	perUser.OnFailure, perUser.Mode, perUser.Disabled = "", fluxgate.ModeShadow, true
+	perUser.OnFailure, perUser.Mode, perUser.Disabled = "", rules.ModeShadow, true
 	perUser.Attributes = map[string]any{"owner": "team <b>\x1b[31m\u202e", "ticket": 4711}
-	premium := fluxgate.Rule{
-		ID: "premium", Group: "plan", Priority: 10, Scope: fluxgate.ScopeAPIKey, Paths: []string{"/api/**", "/v2/**"},
-		When:  fluxgate.When{APIKeys: []string{"foobar"}, Users: numbered("customer-", 0, 1_000)},
-		Bands: []fluxgate.Band{{Label: "minute", Capacity: 1_000, RefillTokens: 500, Refill: 30 * time.Second}},
+	premium := rules.Rule{
+		ID: "premium", Group: "plan", Priority: 10, Scope: rules.ScopeAPIKey, Paths: []string{"/api/**", "/v2/**"},
+		When:  rules.When{APIKeys: []string{"foobar"}, Users: numbered("customer-", 0, 1_000)},
+		Bands: []rules.Band{{Label: "minute", Capacity: 1_000, RefillTokens: 500, Refill: 30 * time.Second}},
 	}
-	return rules.Diff(before, withTables(t, newSet(t, perUser, same, premium), fluxgate.CostTables{"usd": {"gpt-4o": weights(2_000_000, 10_000_000), "gpt-4.1": weights(3, 4), "*": weights(1, 1)}}))
+	return rules.Diff(before, withTables(t, newSet(t, perUser, same, premium), rules.CostTables{"usd": {"gpt-4o": weights(2_000_000, 10_000_000), "gpt-4.1": weights(3, 4), "*": weights(1, 1)}}))
 }
 
 // The output is that of the golden file.

@@ -214,8 +214,8 @@ func TestAdmin_ClientCertificate(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	set := func(id string) *fluxgate.RuleSet {
-		return fluxgate.Must(fluxgate.NewRuleSet(id, fluxgate.Rule{ID: id + "-rule", Bands: []fluxgate.Band{fluxgate.PerMinute(1)}}))
+	set := func(id string) *rules.Set {
+		return fluxgate.Must(rules.NewSet(id, rules.Rule{ID: id + "-rule", Bands: []rules.Band{rules.PerMinute(1)}}))
 	}
 	if _, err := client.Put(t.Context(), set("mine"), rules.Change{Author: "somebody else"}); err != nil {
 		t.Fatal(err)

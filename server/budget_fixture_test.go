@@ -14,6 +14,8 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/client"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // budget is what a team may use, by measure.
@@ -52,7 +54,7 @@ func budgetSettings(t testing.TB, redis string, b budget, others ...string) []st
 // for the server, which bounds how long it settles.
 func connect(t testing.TB, url string) *client.Client {
 	t.Helper()
-	c, err := client.New(url, client.Config{Timeout: time.Minute, MaxConns: 32, OnFailure: fluxgate.FailClosed})
+	c, err := client.New(url, client.Config{Timeout: time.Minute, MaxConns: 32, OnFailure: rules.FailClosed})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +193,7 @@ func (l *ledger) settle(t testing.TB, c *client.Client, s *stream) {
 	l.mu.Unlock()
 	settled, err := c.SettleUsage(t.Context(), s.receipt, &s.usage)
 	for measure := range s.used {
-		want := fluxgate.Settlement{Returned: -returned[measure], Charged: charged[measure]}
+		want := store.Settlement{Returned: -returned[measure], Charged: charged[measure]}
 		if err != nil || settled[measure] != want {
 			t.Errorf("settling %s of %s: %+v, want %+v, %v", measure, s.team, settled[measure], want, err)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/server/config"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/lease"
 	"github.com/fluxgate/fluxgate/store/memstore"
 	"github.com/fluxgate/fluxgate/store/redisstore"
@@ -45,12 +46,12 @@ func (p *dataPlane) Refund(ctx context.Context, req *fluxgate.Request) (fluxgate
 }
 
 // Settle implements the limiter of all transports.
-func (p *dataPlane) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual int64) (fluxgate.Settlement, error) {
+func (p *dataPlane) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual int64) (store.Settlement, error) {
 	return p.engine.Load().Settle(ctx, receipt, actual)
 }
 
 // SettleUsage implements the limiter of all transports.
-func (p *dataPlane) SettleUsage(ctx context.Context, receipt *fluxgate.Receipt, usage *fluxgate.Usage) (map[string]fluxgate.Settlement, error) {
+func (p *dataPlane) SettleUsage(ctx context.Context, receipt *fluxgate.Receipt, usage *fluxgate.Usage) (map[string]store.Settlement, error) {
 	return p.engine.Load().SettleUsage(ctx, receipt, usage)
 }
 
@@ -141,7 +142,7 @@ func (a *App) buildEngine(ctx context.Context) error {
 
 // connectRedis opens the store as soon as Redis answers. first gets the result of
 // the first attempt, unless waited is closed before.
-func (a *App) connectRedis(ctx context.Context, local fluxgate.Fallback, first chan<- error, waited <-chan struct{}) {
+func (a *App) connectRedis(ctx context.Context, local store.Fallback, first chan<- error, waited <-chan struct{}) {
 	for ; ctx.Err() == nil; pause(ctx, time.Second) {
 		store, err := a.openRedis(ctx)
 		if err == nil {
@@ -208,27 +209,27 @@ func readSecret(file string) ([]byte, error) {
 
 // useRedis builds the engine over Redis. When the server ends, leases are given back
 // before the connections are closed.
-func (a *App) useRedis(redis *redisstore.Store, local fluxgate.Fallback) error {
-	var store fluxgate.Store = redis
+func (a *App) useRedis(redis *redisstore.Store, local store.Fallback) error {
+	var buckets store.Store = redis
 	var leases *lease.Store
 	if a.config.Redis.Leases != config.LeasesOff {
 		leases = lease.New(redis, lease.Config{})
-		store = leases
+		buckets = leases
 	}
-	if err := a.useStore(store, local); err != nil {
-		return errors.Join(err, store.Close())
+	if err := a.useStore(buckets, local); err != nil {
+		return errors.Join(err, buckets.Close())
 	}
 	a.plane.leases.Store(leases)
 	a.plane.redis.Store(redis)
 	if a.insight != nil {
 		a.insight.Forget() // the keys have another salt now
 	}
-	a.onClose(store.Close)
+	a.onClose(buckets.Close)
 	return nil
 }
 
 // useStore builds the engine over a store. local is its fallback.
-func (a *App) useStore(store fluxgate.Store, local fluxgate.Fallback) error {
+func (a *App) useStore(buckets store.Store, local store.Fallback) error {
 	c := a.config
 	options := []fluxgate.Option{
 		fluxgate.WithMissingRule(c.RateLimit.MissingRuleBehavior == config.MissingAllow),
@@ -248,7 +249,7 @@ func (a *App) useStore(store fluxgate.Store, local fluxgate.Fallback) error {
 	if c.WaitForRefill.Enabled {
 		options = append(options, fluxgate.WithWaiting(c.WaitForRefill.MaxWaitTime, c.WaitForRefill.MaxConcurrentWaits))
 	}
-	engine, err := fluxgate.New(store, a.rules, options...)
+	engine, err := fluxgate.New(buckets, a.rules, options...)
 	if err != nil {
 		return err
 	}
@@ -257,7 +258,7 @@ func (a *App) useStore(store fluxgate.Store, local fluxgate.Fallback) error {
 }
 
 // fallback is the option of the fallback and its share.
-func fallback(local fluxgate.Fallback, share config.Share) fluxgate.Option {
+func fallback(local store.Fallback, share config.Share) fluxgate.Option {
 	if share == config.ShareAuto {
 		return fluxgate.WithAutoFallback(local)
 	}
@@ -265,7 +266,7 @@ func fallback(local fluxgate.Fallback, share config.Share) fluxgate.Option {
 	return fluxgate.WithFallback(local, number)
 }
 
-var errNotConnected = fmt.Errorf("%w: %w: no connection since the start", redisstore.ErrUnavailable, fluxgate.ErrNotSent)
+var errNotConnected = fmt.Errorf("%w: %w: no connection since the start", redisstore.ErrUnavailable, store.ErrNotSent)
 
 // unavailableStore replaces Redis until it answers. Its salt is that of the local
 // store, which is random: a constant would let callers compute their shard. The
@@ -276,23 +277,23 @@ type unavailableStore struct {
 	servers int
 }
 
-func (unavailableStore) Take(context.Context, []fluxgate.Demand, *fluxgate.Outcome) error {
+func (unavailableStore) Take(context.Context, []store.Demand, *store.Outcome) error {
 	return errNotConnected
 }
-func (unavailableStore) Peek(context.Context, []fluxgate.Demand, *fluxgate.Outcome) error {
+func (unavailableStore) Peek(context.Context, []store.Demand, *store.Outcome) error {
 	return errNotConnected
 }
-func (unavailableStore) Settle(context.Context, fluxgate.Takes, []int64) ([]fluxgate.Settlement, error) {
+func (unavailableStore) Settle(context.Context, store.Takes, []int64) ([]store.Settlement, error) {
 	return nil, errNotConnected
 }
-func (unavailableStore) Extend(context.Context, fluxgate.Takes) ([]bool, error) {
+func (unavailableStore) Extend(context.Context, store.Takes) ([]bool, error) {
 	return nil, errNotConnected
 }
-func (unavailableStore) Reset(context.Context, fluxgate.Reset) (bool, error) {
+func (unavailableStore) Reset(context.Context, store.Reset) (bool, error) {
 	return false, errNotConnected
 }
-func (unavailableStore) FromMemory(*fluxgate.Demand) string { return "" }
-func (unavailableStore) Resets() uint64                     { return 0 }
-func (s unavailableStore) Salt() []byte                     { return s.salt }
-func (s unavailableStore) Gateways() int                    { return s.servers }
-func (unavailableStore) Close() error                       { return nil }
+func (unavailableStore) FromMemory(*store.Demand) string { return "" }
+func (unavailableStore) Resets() uint64                  { return 0 }
+func (s unavailableStore) Salt() []byte                  { return s.salt }
+func (s unavailableStore) Gateways() int                 { return s.servers }
+func (unavailableStore) Close() error                    { return nil }

@@ -10,7 +10,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/redis/go-redis/v9"
+
 	"github.com/fluxgate/fluxgate/internal/redislog"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/mongorules"
@@ -18,7 +19,6 @@ import (
 	"github.com/fluxgate/fluxgate/server/config"
 	"github.com/fluxgate/fluxgate/store/lease"
 	"github.com/fluxgate/fluxgate/store/redisstore"
-	"github.com/redis/go-redis/v9"
 )
 
 // Verdict is the result of a check.
@@ -270,7 +270,7 @@ func (d *diagnosis) xds(ctx context.Context, source *xdsrules.Source) {
 // unavailable reports whether a rule set could not be loaded because its source
 // does not answer, and not because it is invalid.
 func (s *ruleSource) unavailable(ctx context.Context, id string, err error) bool {
-	var invalid *fluxgate.ValidationError
+	var invalid *rules.ValidationError
 	if s.kind == config.SourceFile || s.kind == config.SourceEnvoyFiles || errors.As(err, &invalid) {
 		return false
 	}

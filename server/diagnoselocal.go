@@ -17,7 +17,6 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/filerules"
 	"github.com/fluxgate/fluxgate/rules/mongorules"
@@ -112,11 +111,11 @@ func (d *diagnosis) isServer(ctx context.Context, setting, addr string) bool {
 
 // neverWait returns the rules with WAIT_FOR_REFILL, as a text for a message: while
 // waiting is off their requests are rejected.
-func neverWait(set *fluxgate.RuleSet) string {
+func neverWait(set *rules.Set) string {
 	const most = 10
 	var ids []string
 	for r := range set.Rules() {
-		if r.Disabled || r.OnLimitExceed != fluxgate.WaitForRefill {
+		if r.Disabled || r.OnLimitExceed != rules.WaitForRefill {
 			continue
 		}
 		if len(ids) == most {
@@ -127,7 +126,7 @@ func neverWait(set *fluxgate.RuleSet) string {
 	return strings.Join(ids, ", ")
 }
 
-func (d *diagnosis) waiting(set *fluxgate.RuleSet) {
+func (d *diagnosis) waiting(set *rules.Set) {
 	if ids := neverWait(set); ids != "" && !d.config.WaitForRefill.Enabled {
 		d.add(Watch, "waiting", "set wait-for-refill.enabled, or remove WAIT_FOR_REFILL from the rules",
 			"rule set %q: requests over the limit of %s are rejected at once: WAIT_FOR_REFILL is off", set.ID(), ids)

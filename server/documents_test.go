@@ -32,8 +32,8 @@ func TestDocs_SourceConfiguration(t *testing.T) {
 	}
 	defer source.Close()
 	id := c.RateLimit.DefaultRuleSetID
-	set := fluxgate.Must(fluxgate.NewRuleSet(id, fluxgate.Rule{
-		ID: "documents-rule", Scope: fluxgate.ScopeUser, Bands: []fluxgate.Band{{Label: "hourly", Capacity: 7, Refill: time.Hour}},
+	set := fluxgate.Must(rules.NewSet(id, rules.Rule{
+		ID: "documents-rule", Scope: rules.ScopeUser, Bands: []rules.Band{{Label: "hourly", Capacity: 7, Refill: time.Hour}},
 	}))
 	if _, err := source.Put(t.Context(), set, rules.Change{Author: "test"}); err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/rules/reload"
 	"github.com/fluxgate/fluxgate/server/insight"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // buildInsight sets up the recording of decisions for the admin API.
@@ -84,7 +85,7 @@ func (o *observers) Waiting(ctx context.Context, change int) {
 	o.second.Waiting(ctx, change)
 }
 
-func (o *observers) Settled(ctx context.Context, s fluxgate.Settlement, err error) {
+func (o *observers) Settled(ctx context.Context, s store.Settlement, err error) {
 	o.first.Settled(ctx, s, err)
 	o.second.Settled(ctx, s, err)
 }

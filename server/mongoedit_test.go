@@ -41,8 +41,8 @@ func TestMongoEdit_ThreeServers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			set := fluxgate.Must(fluxgate.NewRuleSet("api-limits", fluxgate.Rule{
-				ID: "everyone", Scope: fluxgate.ScopeUser, Bands: []fluxgate.Band{{Label: "hourly", Capacity: 7, Refill: time.Hour}},
+			set := fluxgate.Must(rules.NewSet("api-limits", rules.Rule{
+				ID: "everyone", Scope: rules.ScopeUser, Bands: []rules.Band{{Label: "hourly", Capacity: 7, Refill: time.Hour}},
 			}))
 			if _, err := source.Put(t.Context(), set, rules.Change{Author: "test"}); err != nil {
 				t.Fatal(err)

@@ -7,7 +7,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/redis/go-redis/v9"
+
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/envoyrules"
 	"github.com/fluxgate/fluxgate/rules/filerules"
@@ -16,8 +17,8 @@ import (
 	"github.com/fluxgate/fluxgate/rules/reload"
 	"github.com/fluxgate/fluxgate/rules/xdsrules"
 	"github.com/fluxgate/fluxgate/server/config"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/redisstore"
-	"github.com/redis/go-redis/v9"
 )
 
 // ruleSource is the source of the rules.
@@ -93,7 +94,7 @@ func (a *App) buildRules(ctx context.Context) error {
 }
 
 // warnOfWaiting logs which rules of a rule set wait in vain for WAIT_FOR_REFILL.
-func (a *App) warnOfWaiting(set *fluxgate.RuleSet) {
+func (a *App) warnOfWaiting(set *rules.Set) {
 	if ids := neverWait(set); ids != "" {
 		a.log.Warn("rules have WAIT_FOR_REFILL, but wait-for-refill.enabled is false: their requests are rejected at once", "ruleSet", set.ID(), "rules", ids)
 	}
@@ -187,7 +188,7 @@ func (a *App) openXDS(ctx context.Context) error {
 type resetter struct{ app *App }
 
 // Reset implements [reload.Resetter].
-func (r resetter) Reset(ctx context.Context, what fluxgate.Reset) (did bool, err error) {
+func (r resetter) Reset(ctx context.Context, what store.Reset) (did bool, err error) {
 	if store := r.app.plane.leases.Load(); store != nil {
 		return store.Reset(ctx, what)
 	}

@@ -7,8 +7,8 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/match"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/filerules"
 	"github.com/fluxgate/fluxgate/server/config"
 )
@@ -40,9 +40,9 @@ func UnreachableRules(ctx context.Context, c *config.Config) ([]string, error) {
 
 // unreachable returns a line for each enabled rule that limits no request, whatever its
 // caller is. Paths with several readings are left out: no application has them.
-func unreachable(c *config.Config, set *fluxgate.RuleSet) []string {
+func unreachable(c *config.Config, set *rules.Set) []string {
 	var lines []string
-	var before []fluxgate.Rule
+	var before []rules.Rule
 	for r := range set.Rules() {
 		if r.Disabled {
 			continue
@@ -50,7 +50,7 @@ func unreachable(c *config.Config, set *fluxgate.RuleSet) []string {
 		if why := whyUnreachable(c, &r, before); why != "" {
 			lines = append(lines, fmt.Sprintf("rule set %q: no request reaches rule %q: %s", set.ID(), r.ID, why))
 		}
-		if r.Mode != fluxgate.ModeShadow && reflect.ValueOf(r.When).IsZero() {
+		if r.Mode != rules.ModeShadow && reflect.ValueOf(r.When).IsZero() {
 			before = append(before, r)
 		}
 	}
@@ -59,7 +59,7 @@ func unreachable(c *config.Config, set *fluxgate.RuleSet) []string {
 
 // whyUnreachable returns why no request reaches a rule, or "". before are the enforced rules
 // with a higher priority whose only conditions are paths and methods.
-func whyUnreachable(c *config.Config, r *fluxgate.Rule, before []fluxgate.Rule) string {
+func whyUnreachable(c *config.Config, r *rules.Rule, before []rules.Rule) string {
 	exclude := slices.Clone(r.When.ExcludePaths)
 	if r.IgnoreCase {
 		exclude = nil // other cases of the letters may not be excluded
@@ -69,7 +69,7 @@ func whyUnreachable(c *config.Config, r *fluxgate.Rule, before []fluxgate.Rule) 
 	}
 	for i := range before {
 		b := &before[i]
-		ends := b.Action == fluxgate.ActionAllow || b.Action == fluxgate.ActionDeny
+		ends := b.Action == rules.ActionAllow || b.Action == rules.ActionDeny
 		// One of another group may be displaced there, and then ends nothing.
 		if b.Group != r.Group && (b.Group != "" || !ends) || b.Group == "" && !ends || !coversMethods(b.Methods, r.Methods) || r.IgnoreCase {
 			continue
@@ -108,7 +108,7 @@ func coversMethods(methods, others []string) bool {
 	return len(methods) == 0 || len(others) > 0 && !slices.ContainsFunc(others, func(m string) bool { return !slices.Contains(methods, m) })
 }
 
-func (d *diagnosis) unreachable(set *fluxgate.RuleSet) {
+func (d *diagnosis) unreachable(set *rules.Set) {
 	for _, line := range unreachable(d.config, set) {
 		d.add(Watch, "reachable", "correct the patterns or priorities, or remove the rule", "%s", line)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/ideal"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // The measures of correctness, in tokens.
@@ -85,7 +86,7 @@ func overAdmitted(l limit, answers []answer) int64 {
 // requests. Where the bucket is full, the time of its first take is that of the answer,
 // so that no correct limiter has given less.
 func dueRefused(l limit, answers []answer) int64 {
-	bucket := ideal.New(fluxgate.Must(fluxgate.Band{Capacity: l.tokens, Refill: l.period}.Exact(0)), 0)
+	bucket := ideal.New(fluxgate.Must(rules.Band{Capacity: l.tokens, Refill: l.period}.Exact(0)), 0)
 	due, at := int64(0), int64(0)
 	for _, a := range answers {
 		at = max(at, a.sent.Microseconds()-1) // the rounding of times is to its disadvantage too

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/ideal"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 var tenPerSecond = limit{10, time.Second}
@@ -33,7 +34,7 @@ func history(random *rand.Rand, requests int, decide func(at time.Duration) bool
 
 // An ideal bucket makes no mistake, wherever in the time of a request it decides.
 func TestMistakes_IdealBucket(t *testing.T) {
-	band := fluxgate.Must(fluxgate.Band{Capacity: tenPerSecond.tokens, Refill: tenPerSecond.period}.Exact(0))
+	band := fluxgate.Must(rules.Band{Capacity: tenPerSecond.tokens, Refill: tenPerSecond.period}.Exact(0))
 	for seed := range uint64(200) {
 		bucket := ideal.New(band, 0)
 		answers := history(rand.New(rand.NewPCG(seed, 1)), 300, func(at time.Duration) bool {

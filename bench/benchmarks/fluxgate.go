@@ -11,6 +11,8 @@ import (
 	"github.com/fluxgate/fluxgate/bench/servers"
 	"github.com/fluxgate/fluxgate/client"
 	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/lease"
 	"github.com/fluxgate/fluxgate/store/redisstore"
 )
@@ -21,21 +23,21 @@ const patience = 10 * time.Second
 
 // rules has the limits of each workload under a path: the first by user, the second by
 // tenant.
-func rules() *fluxgate.RuleSet {
-	var all []fluxgate.Rule
+func newRules() *rules.Set {
+	var all []rules.Rule
 	for _, w := range workloads {
 		for i, l := range w.limits {
-			r := fluxgate.Rule{
-				ID: w.name, Paths: []string{"/" + w.name}, Scope: fluxgate.ScopeUser,
-				Bands: []fluxgate.Band{{Capacity: l.tokens, Refill: l.period}},
+			r := rules.Rule{
+				ID: w.name, Paths: []string{"/" + w.name}, Scope: rules.ScopeUser,
+				Bands: []rules.Band{{Capacity: l.tokens, Refill: l.period}},
 			}
 			if i > 0 {
-				r.ID, r.Scope, r.KeyFields = w.name+"-tenant", fluxgate.ScopeCustom, []string{"attr:tenant"}
+				r.ID, r.Scope, r.KeyFields = w.name+"-tenant", rules.ScopeCustom, []string{"attr:tenant"}
 			}
 			all = append(all, r)
 		}
 	}
-	return fluxgate.Must(fluxgate.NewRuleSet("api-limits", all...))
+	return fluxgate.Must(rules.NewSet("api-limits", all...))
 }
 
 // fluxgateContender decides by an engine, or by a client of a server.
@@ -65,27 +67,27 @@ func leases(tb testing.TB, redis *testenv.Server) contender {
 	return embedded(nameLeases, lease.New(openStore(tb, redis, "leases"), lease.Config{}))
 }
 
-func embedded(name string, store fluxgate.Store) contender {
-	return fluxgateContender(name, fluxgate.Must(fluxgate.New(store, fluxgate.Static(rules()), fluxgate.WithOnFailure(fluxgate.FailClosed))))
+func embedded(name string, buckets store.Store) contender {
+	return fluxgateContender(name, fluxgate.Must(fluxgate.New(buckets, fluxgate.Static(newRules()), fluxgate.WithOnFailure(rules.FailClosed))))
 }
 
 // openStore opens a store with a prefix of its own, so that each is the only gateway.
-func openStore(tb testing.TB, redis *testenv.Server, prefix string) fluxgate.Store {
+func openStore(tb testing.TB, redis *testenv.Server, prefix string) store.Store {
 	tb.Helper()
-	store, err := redisstore.Open(tb.Context(), redis.URI(), redisstore.Config{
+	buckets, err := redisstore.Open(tb.Context(), redis.URI(), redisstore.Config{
 		Prefix: prefix, Timeout: patience, Logger: slog.New(slog.DiscardHandler), // Redis is flushed between rounds
 	})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(func() { _ = store.Close() })
-	return store
+	tb.Cleanup(func() { _ = buckets.Close() })
+	return buckets
 }
 
 // fluxgateServer decides by a server, through the Go client.
 func fluxgateServer(tb testing.TB, redis *testenv.Server) contender {
 	tb.Helper()
-	document := fluxgate.Must(rules().MarshalJSON())
+	document := fluxgate.Must(newRules().MarshalJSON())
 	addr := servers.Fluxgate(tb, redis, string(document))
 	c := fluxgate.Must(client.New("http://"+addr, client.Config{Timeout: patience}))
 	tb.Cleanup(func() { _ = c.Close() })

@@ -12,8 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/bench/figure"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/store/lease"
 )
 
@@ -31,9 +31,9 @@ const (
 )
 
 const (
-	strict = fluxgate.ConsistencyStrict
-	auto   = fluxgate.ConsistencyAuto
-	leased = fluxgate.ConsistencyLeased
+	strict = rules.ConsistencyStrict
+	auto   = rules.ConsistencyAuto
+	leased = rules.ConsistencyLeased
 
 	half = time.Second / 2
 	most = 10_000_000

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/svg"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // Results are those of several scenarios.
@@ -123,7 +123,7 @@ func (r Results) Plot() string {
 	}
 	d.Line("limit", left, y(100_000), right, y(100_000))
 	d.Text(right+8, y(100_000)+5, "", "start", "capacity of a master")
-	for i, mode := range []fluxgate.Consistency{fluxgate.ConsistencyStrict, fluxgate.ConsistencyAuto, fluxgate.ConsistencyLeased} {
+	for i, mode := range []rules.Consistency{rules.ConsistencyStrict, rules.ConsistencyAuto, rules.ConsistencyLeased} {
 		var points []string
 		var last *Result
 		for j := range r {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/store/lease"
 )
 
@@ -30,7 +31,7 @@ const (
 
 // Scenario is what is simulated.
 type Scenario struct {
-	Mode     fluxgate.Consistency
+	Mode     rules.Consistency
 	Gateways int
 	Rate     int     // requests a second, of all gateways
 	Load     float64 // demand for the shared limit, as a part of it
@@ -42,8 +43,8 @@ type Scenario struct {
 // simulation is one that runs.
 type simulation struct {
 	Scenario
-	store    *store
-	rules    *fluxgate.RuleSet
+	store    *buckets
+	rules    *rules.Set
 	gateways []gateway
 	random   *rand.Rand
 	zipf     *rand.Zipf
@@ -83,12 +84,12 @@ func simulate(scenario Scenario) Result {
 	s.zipf = rand.NewZipf(s.random, exponent, 1, callers-1)
 	s.store = newStore(scenario.Gateways, (scenario.Rate+mastersPer-1)/mastersPer, cmp.Or(scenario.Capacity, capacity))
 	limit := round(demand(scenario.Rate) / scenario.Load)
-	all := fluxgate.Rule{ID: "all", Scope: fluxgate.ScopeGlobal, Consistency: scenario.Mode, Bands: []fluxgate.Band{fluxgate.PerSecond(limit)}}
-	each := fluxgate.Rule{ID: "each", Scope: fluxgate.ScopeUser, Consistency: scenario.Mode, Bands: []fluxgate.Band{fluxgate.PerSecond(callerLimit)}}
-	if each.Consistency == fluxgate.ConsistencyLeased {
-		each.Consistency = fluxgate.ConsistencyAuto // most callers are not busy
+	all := rules.Rule{ID: "all", Scope: rules.ScopeGlobal, Consistency: scenario.Mode, Bands: []rules.Band{rules.PerSecond(limit)}}
+	each := rules.Rule{ID: "each", Scope: rules.ScopeUser, Consistency: scenario.Mode, Bands: []rules.Band{rules.PerSecond(callerLimit)}}
+	if each.Consistency == rules.ConsistencyLeased {
+		each.Consistency = rules.ConsistencyAuto // most callers are not busy
 	}
-	s.rules = fluxgate.Must(fluxgate.NewRuleSet("fleet", all, each))
+	s.rules = fluxgate.Must(rules.NewSet("fleet", all, each))
 	s.ideal, s.actual = newAccount(limit), newAccount(limit)
 	if scenario.Load > 1 {
 		s.drain(all, limit)
@@ -108,16 +109,16 @@ func simulate(scenario Scenario) Result {
 }
 
 // drain empties the shared bucket, so that no burst is measured.
-func (s *simulation) drain(all fluxgate.Rule, limit int64) {
-	rules := fluxgate.Must(fluxgate.NewRuleSet("fleet", all))
-	engine := fluxgate.Must(fluxgate.New(s.store.Store, fluxgate.Static(rules), fluxgate.WithOnFailure(fluxgate.FailClosed)))
+func (s *simulation) drain(all rules.Rule, limit int64) {
+	set := fluxgate.Must(rules.NewSet("fleet", all))
+	engine := fluxgate.Must(fluxgate.New(s.store.Store, fluxgate.Static(set), fluxgate.WithOnFailure(rules.FailClosed)))
 	fluxgate.Must(engine.Check(context.Background(), &fluxgate.Request{Cost: limit}))
 	s.ideal.all.used, s.actual.all.used = float64(limit), float64(limit)
 }
 
 func (s *simulation) join() gateway {
 	leases := lease.New(s.store, lease.Config{})
-	return gateway{fluxgate.Must(fluxgate.New(leases, fluxgate.Static(s.rules), fluxgate.WithOnFailure(fluxgate.FailClosed))), leases}
+	return gateway{fluxgate.Must(fluxgate.New(leases, fluxgate.Static(s.rules), fluxgate.WithOnFailure(rules.FailClosed))), leases}
 }
 
 // drive sends requests. While one waits, another goroutine sends the next ones: a new

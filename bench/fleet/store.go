@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/memstore"
 )
 
@@ -20,7 +21,7 @@ const (
 )
 
 // store is a store of some masters, each with a queue. Its buckets are exact.
-type store struct {
+type buckets struct {
 	*memstore.Store
 	gateways    int
 	perDecision time.Duration // for how long one occupies a master
@@ -37,19 +38,19 @@ type master struct {
 	decisions  int
 }
 
-func newStore(gateways, masters, capacity int) *store {
-	return &store{
+func newStore(gateways, masters, capacity int) *buckets {
+	return &buckets{
 		Store:    fluxgate.Must(memstore.New(memstore.Config{MaxBuckets: 4 * callers, Salt: []byte("fleet")})),
 		gateways: gateways, perDecision: time.Second / time.Duration(capacity), masters: make([]master, masters),
 	}
 }
 
-// Gateways implements [fluxgate.Store].
-func (s *store) Gateways() int { return s.gateways }
+// Gateways implements [store.Store].
+func (s *buckets) Gateways() int { return s.gateways }
 
-// Take implements [fluxgate.Store].
-func (s *store) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
-	wait, err := s.enqueue(len(demands), func(i int) *fluxgate.Key { return &demands[i].Key })
+// Take implements [store.Store].
+func (s *buckets) Take(ctx context.Context, demands []store.Demand, out *store.Outcome) error {
+	wait, err := s.enqueue(len(demands), func(i int) *store.Key { return &demands[i].Key })
 	if err != nil {
 		return err
 	}
@@ -62,11 +63,11 @@ func (s *store) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxga
 	return err
 }
 
-// Settle implements [fluxgate.Store].
-func (s *store) Settle(ctx context.Context, takes fluxgate.Takes, actual []int64) ([]fluxgate.Settlement, error) {
-	wait, err := s.enqueue(len(takes), func(i int) *fluxgate.Key { return &takes[i].Key })
+// Settle implements [store.Store].
+func (s *buckets) Settle(ctx context.Context, takes store.Takes, actual []int64) ([]store.Settlement, error) {
+	wait, err := s.enqueue(len(takes), func(i int) *store.Key { return &takes[i].Key })
 	if err != nil {
-		return slices.Repeat([]fluxgate.Settlement{{NotSent: err}}, len(takes)), nil
+		return slices.Repeat([]store.Settlement{{NotSent: err}}, len(takes)), nil
 	}
 	time.Sleep(wait)
 	defer time.Sleep(oneWay)
@@ -76,7 +77,7 @@ func (s *store) Settle(ctx context.Context, takes fluxgate.Takes, actual []int64
 // enqueue returns how long it takes until the last of n decisions is made. A call that
 // would have no answer within the deadline is not sent, nor are others to that master
 // until its queue is empty: this is the breaker.
-func (s *store) enqueue(n int, key func(int) *fluxgate.Key) (time.Duration, error) {
+func (s *buckets) enqueue(n int, key func(int) *store.Key) (time.Duration, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now, wait := time.Now(), time.Duration(0)
@@ -84,7 +85,7 @@ func (s *store) enqueue(n int, key func(int) *fluxgate.Key) (time.Duration, erro
 		m := s.master(key(i))
 		queued := m.free.Sub(now)
 		if m.overloaded = queued > deadline-2*oneWay || m.overloaded && queued > 0; m.overloaded {
-			return 0, fmt.Errorf("%w: %v of decisions are queued", fluxgate.ErrNotSent, queued)
+			return 0, fmt.Errorf("%w: %v of decisions are queued", store.ErrNotSent, queued)
 		}
 	}
 	for i := range n {
@@ -102,12 +103,12 @@ func (s *store) enqueue(n int, key func(int) *fluxgate.Key) (time.Duration, erro
 	return wait, nil
 }
 
-func (s *store) master(key *fluxgate.Key) *master {
+func (s *buckets) master(key *store.Key) *master {
 	return &s.masters[binary.LittleEndian.Uint64(key.ID[8:])%uint64(len(s.masters))]
 }
 
 // count forgets how many decisions were made until now.
-func (s *store) count() {
+func (s *buckets) count() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.shared = 0

@@ -4,7 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // used is what is used of a token bucket at a moment, in units of which a token has as many
@@ -49,14 +50,14 @@ func (l *level) total() (n int64) {
 // left is how many whole tokens are left, at least and at most.
 func (l *level) left(b limit) (low, high int64) {
 	switch b.kind {
-	case fluxgate.TokenBucket:
+	case rules.TokenBucket:
 		whole := func(used int64) int64 { return max(0, b.limit()-used) / b.period }
 		return whole(l.tokens.high), whole(l.tokens.low)
-	case fluxgate.Quota:
+	case rules.Quota:
 		low = max(0, b.capacity-l.count)
-	case fluxgate.SlidingWindow:
+	case rules.SlidingWindow:
 		low = max(0, b.capacity-l.total())
-	case fluxgate.Concurrency:
+	case rules.Concurrency:
 		low = b.capacity - int64(len(l.holds))
 	}
 	return low, low
@@ -64,7 +65,7 @@ func (l *level) left(b limit) (low, high int64) {
 
 // fitsAfter checks how long a cost must wait.
 func (l *level) fitsAfter(b limit, cost, now, wait int64) bool {
-	if b.kind == fluxgate.TokenBucket {
+	if b.kind == rules.TokenBucket {
 		return l.tokens.steps(b.limit()-cost*b.period, b.tokens, wait)
 	}
 	return l.freeAfter(b, b.capacity-cost, cost, now, wait)
@@ -73,7 +74,7 @@ func (l *level) fitsAfter(b limit, cost, now, wait int64) bool {
 // positiveAfter checks how long it takes until more than nothing is left.
 func (l *level) positiveAfter(b limit, now, wait int64) bool {
 	switch {
-	case b.kind != fluxgate.TokenBucket:
+	case b.kind != rules.TokenBucket:
 		return l.freeAfter(b, b.capacity-1, 1, now, wait)
 	case wait == 0:
 		return l.tokens.steps(b.limit()-1, 1, 0)
@@ -88,13 +89,13 @@ func (l *level) positiveAfter(b limit, now, wait int64) bool {
 // no token bucket.
 func (l *level) freeAfter(b limit, most, cost, now, wait int64) bool {
 	switch b.kind {
-	case fluxgate.Quota:
+	case rules.Quota:
 		end := l.end
 		if l.count-b.capacity > most {
 			end += b.period
 		}
 		return wait == 0 && l.count <= most || wait == end-now && l.count > most
-	case fluxgate.SlidingWindow:
+	case rules.SlidingWindow:
 		total, leaves := l.total(), now
 		for _, s := range l.slots { // the oldest first
 			if total > most {
@@ -115,13 +116,13 @@ func (l *level) freeAfter(b limit, most, cost, now, wait int64) bool {
 }
 
 // take takes tokens that are due after a wait.
-func (l *level) take(b limit, cost, now, wait int64, holder fluxgate.HolderID) {
+func (l *level) take(b limit, cost, now, wait int64, holder store.HolderID) {
 	switch b.kind {
-	case fluxgate.TokenBucket:
+	case rules.TokenBucket:
 		// At the due moment the bucket is full at most.
 		l.tokens.low = max(l.tokens.low, wait*b.tokens) + cost*b.period
 		l.tokens.high = max(l.tokens.high, wait*b.tokens) + cost*b.period
-	case fluxgate.Concurrency:
+	case rules.Concurrency:
 		l.holds = append(l.holds, hold{holder, now + b.period, now + b.period})
 		slices.SortFunc(l.holds, func(a, b hold) int { return slices.Compare(a.id[:], b.id[:]) })
 	default:
@@ -131,7 +132,7 @@ func (l *level) take(b limit, cost, now, wait int64, holder fluxgate.HolderID) {
 
 // add counts tokens of a quota or a window now.
 func (l *level) add(b limit, tokens, now int64) {
-	if b.kind == fluxgate.Quota {
+	if b.kind == rules.Quota {
 		l.count += tokens
 		return
 	}
@@ -146,9 +147,9 @@ func (l *level) add(b limit, tokens, now int64) {
 // room is how many tokens of a charge fit that happens until last, at least and at most.
 func (l *level) room(b limit, last int64) (low, high int64) {
 	switch b.kind {
-	case fluxgate.TokenBucket:
+	case rules.TokenBucket:
 		return max(0, b.most()-l.tokens.high) / b.period, max(0, b.most()-l.tokens.at(last, b).low) / b.period
-	case fluxgate.Quota:
+	case rules.Quota:
 		low = max(0, 2*b.capacity-l.count)
 	default:
 		low = max(0, 2*b.capacity-l.total())
@@ -159,11 +160,11 @@ func (l *level) room(b limit, last int64) (low, high int64) {
 // charge takes tokens between now and last, into debt up to the largest.
 func (l *level) charge(b limit, tokens, now, last int64) {
 	switch b.kind {
-	case fluxgate.TokenBucket:
+	case rules.TokenBucket:
 		back := (last - now) * b.tokens // while it was full
 		l.tokens.low = min(l.tokens.low+tokens*b.period, b.most())
 		l.tokens.high = min(max(l.tokens.high, back)+tokens*b.period, b.most()+back)
-	case fluxgate.Concurrency:
+	case rules.Concurrency:
 	default:
 		room, _ := l.room(b, now)
 		l.add(b, min(room, tokens), now)
@@ -178,14 +179,14 @@ type refund struct{ cost, tokens, at, due, promised int64 }
 // are, at least and at most. At least so many are known to have come back.
 func (l *level) giveBack(b limit, now, last int64, r refund, known int64) (low, high int64) {
 	switch b.kind {
-	case fluxgate.Quota:
+	case rules.Quota:
 		low = min(r.tokens, l.count)
 		if l.end != r.due {
 			low = 0
 		}
 		l.count -= low
 		return low, low
-	case fluxgate.SlidingWindow:
+	case rules.SlidingWindow:
 		for i := range l.slots {
 			if l.slots[i].number == r.at/(b.period/16) {
 				low = min(r.tokens, l.slots[i].count)
@@ -211,9 +212,9 @@ func (l *level) giveBack(b limit, now, last int64, r refund, known int64) (low, 
 }
 
 // shows checks the numbers of a band in an answer.
-func (l *level) shows(b limit, now int64, r *fluxgate.BandResult) bool {
+func (l *level) shows(b limit, now int64, r *store.BandResult) bool {
 	full := r.FullAfter.Microseconds()
-	if b.kind == fluxgate.TokenBucket {
+	if b.kind == rules.TokenBucket {
 		if r.Remaining == 0 {
 			l.tokens.low = max(l.tokens.low, b.limit()-b.period+1)
 		} else if !l.tokens.steps(0, b.period, b.capacity-r.Remaining) {
@@ -223,21 +224,21 @@ func (l *level) shows(b limit, now int64, r *fluxgate.BandResult) bool {
 	}
 	taken, fullAfter := int64(len(l.holds)), int64(0)
 	switch b.kind {
-	case fluxgate.Quota:
+	case rules.Quota:
 		if taken = l.count; taken > 0 {
 			fullAfter = l.end - now
 		}
 		if taken > b.capacity {
 			fullAfter += b.period
 		}
-	case fluxgate.SlidingWindow:
+	case rules.SlidingWindow:
 		taken = l.total()
 		for _, s := range l.slots {
 			if s.count > 0 {
 				fullAfter = (s.number+17)*(b.period/16) - now
 			}
 		}
-	case fluxgate.Concurrency: // a store may remember holders for longer
+	case rules.Concurrency: // a store may remember holders for longer
 		fullAfter = full
 		for _, h := range l.holds {
 			if h.first-now > full || full > b.period {

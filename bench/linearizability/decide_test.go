@@ -4,19 +4,20 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // decide checks the answer to a take or a peek, and takes.
-func (m *model) decide(s *state, in *input, out *fluxgate.Outcome) bool {
-	admission := fluxgate.Admitted
+func (m *model) decide(s *state, in *input, out *store.Outcome) bool {
+	admission := store.Admitted
 	for i := range in.demands {
 		d, r := &in.demands[i], &out.Results[i]
 		if r.Now != s.now || !m.fits(s, in.sets[i], d, r) {
 			return false
 		}
-		if r.Status != fluxgate.OK && !d.Shadow {
-			admission = fluxgate.NotAdmitted
+		if r.Status != store.OK && !d.Shadow {
+			admission = store.NotAdmitted
 		}
 	}
 	if out.Admission != admission {
@@ -36,7 +37,7 @@ func (m *model) decide(s *state, in *input, out *fluxgate.Outcome) bool {
 			case r.Granted > 0:
 				wait := r.Bands[j].Wait.Microseconds()
 				l.take(b, r.Granted, s.now, wait, d.Holder)
-				if b.kind == fluxgate.TokenBucket {
+				if b.kind == rules.TokenBucket {
 					s.sets[number].promised = max(s.sets[number].promised, s.now+wait)
 				}
 			}
@@ -49,19 +50,19 @@ func (m *model) decide(s *state, in *input, out *fluxgate.Outcome) bool {
 }
 
 // fits checks the status of a demand, and how long each band makes it wait.
-func (m *model) fits(s *state, number int, d *fluxgate.Demand, r *fluxgate.Result) bool {
+func (m *model) fits(s *state, number int, d *store.Demand, r *store.Result) bool {
 	var longest time.Duration
 	patience, costly := d.MaxWait, false
 	cost := max(d.Minimum(), r.Granted)
 	for j, b := range m.limits[number] {
-		costly = costly || !d.Overdraft && b.kind != fluxgate.Concurrency && cost > b.capacity
+		costly = costly || !d.Overdraft && b.kind != rules.Concurrency && cost > b.capacity
 		longest = max(longest, r.Bands[j].Wait)
-		if b.kind != fluxgate.TokenBucket && r.Bands[j].Wait > 0 {
+		if b.kind != rules.TokenBucket && r.Bands[j].Wait > 0 {
 			patience = 0
 		}
 	}
 	if costly {
-		return r.Status == fluxgate.TooCostly && longest == 0
+		return r.Status == store.TooCostly && longest == 0
 	}
 	for j, b := range m.limits[number] {
 		l, wait := &s.sets[number].bands[j], r.Bands[j].Wait.Microseconds()
@@ -70,18 +71,18 @@ func (m *model) fits(s *state, number int, d *fluxgate.Demand, r *fluxgate.Resul
 		}
 	}
 	fits := longest <= patience
-	return r.Wait == longest && (r.Status == fluxgate.OK) == fits && (r.Status == fluxgate.Rejected) == !fits
+	return r.Wait == longest && (r.Status == store.OK) == fits && (r.Status == store.Rejected) == !fits
 }
 
 // granted checks how much a demand was granted: what all bands have, within its bounds.
-func (m *model) granted(s *state, number int, d *fluxgate.Demand, r *fluxgate.Result, admission fluxgate.Admission) bool {
-	if r.Status != fluxgate.OK || admission != fluxgate.Admitted {
+func (m *model) granted(s *state, number int, d *store.Demand, r *store.Result, admission store.Admission) bool {
+	if r.Status != store.OK || admission != store.Admitted {
 		return r.Granted == 0
 	}
 	least, most := d.Cost, d.Cost
 	for j, b := range m.limits[number] {
 		low, high := s.sets[number].bands[j].left(b)
-		if b.kind != fluxgate.Concurrency || high == 0 {
+		if b.kind != rules.Concurrency || high == 0 {
 			least, most = min(least, low), min(most, high)
 		}
 	}
@@ -92,7 +93,7 @@ func (m *model) granted(s *state, number int, d *fluxgate.Demand, r *fluxgate.Re
 func (m *model) overdrawn(s *state, number int, cost, granted int64) bool {
 	least, most := cost, cost
 	for j, b := range m.limits[number] {
-		if b.kind != fluxgate.Concurrency {
+		if b.kind != rules.Concurrency {
 			low, high := s.sets[number].bands[j].room(b, s.now)
 			least, most = min(least, low), min(most, high)
 		}
@@ -107,7 +108,7 @@ func (m *model) settle(s *state, in *input, out *output, last int64) bool {
 		t, number := &in.takes[i], in.sets[i]
 		for j, b := range m.limits[number] {
 			l := &s.sets[number].bands[j]
-			if b.kind != fluxgate.Concurrency {
+			if b.kind != rules.Concurrency {
 				continue
 			}
 			k := slices.IndexFunc(l.holds, func(h hold) bool { return h.id == t.Holder })
@@ -128,7 +129,7 @@ func (m *model) settle(s *state, in *input, out *output, last int64) bool {
 }
 
 // correct gives back the difference to the actual cost, or charges it.
-func (m *model) correct(s *state, number int, t *fluxgate.Taken, actual int64, settled fluxgate.Settlement, last int64) bool {
+func (m *model) correct(s *state, number int, t *store.Taken, actual int64, settled store.Settlement, last int64) bool {
 	set := &s.sets[number]
 	debited := t.Cost
 	if actual > t.Cost {
@@ -140,7 +141,7 @@ func (m *model) correct(s *state, number int, t *fluxgate.Taken, actual int64, s
 	}
 	least, most := back+more, back+more
 	for j, b := range m.limits[number] {
-		if b.kind == fluxgate.Concurrency {
+		if b.kind == rules.Concurrency {
 			continue
 		}
 		l := &set.bands[j]

@@ -8,37 +8,38 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/memstore"
 )
 
 // faulty is a correct store but for what a test replaces.
 type faulty struct {
 	*memstore.Store
-	take   func(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error
-	peek   func(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error
-	settle func(ctx context.Context, takes fluxgate.Takes, actual []int64) ([]fluxgate.Settlement, error)
-	extend func(ctx context.Context, takes fluxgate.Takes) ([]bool, error)
-	reset  func(ctx context.Context, what fluxgate.Reset) (bool, error)
+	take   func(ctx context.Context, demands []store.Demand, out *store.Outcome) error
+	peek   func(ctx context.Context, demands []store.Demand, out *store.Outcome) error
+	settle func(ctx context.Context, takes store.Takes, actual []int64) ([]store.Settlement, error)
+	extend func(ctx context.Context, takes store.Takes) ([]bool, error)
+	reset  func(ctx context.Context, what store.Reset) (bool, error)
 }
 
-func (f *faulty) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
+func (f *faulty) Take(ctx context.Context, demands []store.Demand, out *store.Outcome) error {
 	return f.take(ctx, demands, out)
 }
 
-func (f *faulty) Peek(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
+func (f *faulty) Peek(ctx context.Context, demands []store.Demand, out *store.Outcome) error {
 	return f.peek(ctx, demands, out)
 }
 
-func (f *faulty) Settle(ctx context.Context, takes fluxgate.Takes, actual []int64) ([]fluxgate.Settlement, error) {
+func (f *faulty) Settle(ctx context.Context, takes store.Takes, actual []int64) ([]store.Settlement, error) {
 	return f.settle(ctx, takes, actual)
 }
 
-func (f *faulty) Extend(ctx context.Context, takes fluxgate.Takes) ([]bool, error) {
+func (f *faulty) Extend(ctx context.Context, takes store.Takes) ([]bool, error) {
 	return f.extend(ctx, takes)
 }
 
-func (f *faulty) Reset(ctx context.Context, what fluxgate.Reset) (bool, error) {
+func (f *faulty) Reset(ctx context.Context, what store.Reset) (bool, error) {
 	return f.reset(ctx, what)
 }
 
@@ -46,8 +47,8 @@ func (f *faulty) Reset(ctx context.Context, what fluxgate.Reset) (bool, error) {
 var faults = map[string]func(f *faulty, now func() bool){
 	"answers a peek from a cache": func(f *faulty, now func() bool) {
 		var mu sync.Mutex
-		cache := map[fluxgate.KeyID]fluxgate.Result{}
-		f.peek = func(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
+		cache := map[store.KeyID]store.Result{}
+		f.peek = func(ctx context.Context, demands []store.Demand, out *store.Outcome) error {
 			err := f.Store.Peek(ctx, demands, out)
 			mu.Lock()
 			defer mu.Unlock()
@@ -66,25 +67,25 @@ var faults = map[string]func(f *faulty, now func() bool){
 		}
 	},
 	"takes twice": func(f *faulty, now func() bool) {
-		f.take = func(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
+		f.take = func(ctx context.Context, demands []store.Demand, out *store.Outcome) error {
 			if now() {
-				var first fluxgate.Outcome
+				var first store.Outcome
 				_ = f.Store.Take(ctx, demands, &first)
 			}
 			return f.Store.Take(ctx, demands, out)
 		}
 	},
 	"loses a take": func(f *faulty, now func() bool) {
-		f.take = func(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
+		f.take = func(ctx context.Context, demands []store.Demand, out *store.Outcome) error {
 			err := f.Store.Take(ctx, demands, out)
-			if takes := fluxgate.NewTakes(demands, out); takes != nil && now() {
+			if takes := store.NewTakes(demands, out); takes != nil && now() {
 				_, _ = f.Store.Settle(ctx, takes, takes.Same(0))
 			}
 			return err
 		}
 	},
 	"gives back more than was taken": func(f *faulty, now func() bool) {
-		f.settle = func(ctx context.Context, takes fluxgate.Takes, actual []int64) ([]fluxgate.Settlement, error) {
+		f.settle = func(ctx context.Context, takes store.Takes, actual []int64) ([]store.Settlement, error) {
 			if now() {
 				takes = slices.Clone(takes)
 				for i := range takes {
@@ -96,7 +97,7 @@ var faults = map[string]func(f *faulty, now func() bool){
 		}
 	},
 	"settles twice": func(f *faulty, now func() bool) {
-		f.settle = func(ctx context.Context, takes fluxgate.Takes, actual []int64) ([]fluxgate.Settlement, error) {
+		f.settle = func(ctx context.Context, takes store.Takes, actual []int64) ([]store.Settlement, error) {
 			if now() {
 				_, _ = f.Store.Settle(ctx, takes, actual)
 			}
@@ -104,11 +105,11 @@ var faults = map[string]func(f *faulty, now func() bool){
 		}
 	},
 	"does not settle": func(f *faulty, now func() bool) {
-		f.settle = func(ctx context.Context, takes fluxgate.Takes, actual []int64) ([]fluxgate.Settlement, error) {
+		f.settle = func(ctx context.Context, takes store.Takes, actual []int64) ([]store.Settlement, error) {
 			if !now() {
 				return f.Store.Settle(ctx, takes, actual)
 			}
-			settled := make([]fluxgate.Settlement, len(actual))
+			settled := make([]store.Settlement, len(actual))
 			for i := range actual {
 				settled[i].Returned = max(0, takes[i].Cost-actual[i])
 				settled[i].Charged = max(0, actual[i]-takes[i].Asked)
@@ -117,7 +118,7 @@ var faults = map[string]func(f *faulty, now func() bool){
 		}
 	},
 	"extends what is lost": func(f *faulty, now func() bool) {
-		f.extend = func(ctx context.Context, takes fluxgate.Takes) ([]bool, error) {
+		f.extend = func(ctx context.Context, takes store.Takes) ([]bool, error) {
 			held, err := f.Store.Extend(ctx, takes)
 			if len(held) > 0 && now() {
 				held[0] = !held[0]
@@ -126,13 +127,13 @@ var faults = map[string]func(f *faulty, now func() bool){
 		}
 	},
 	"takes from one bucket after the other": func(f *faulty, now func() bool) {
-		f.take = func(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
+		f.take = func(ctx context.Context, demands []store.Demand, out *store.Outcome) error {
 			if !now() {
 				return f.Store.Take(ctx, demands, out)
 			}
 			out.Prepare(demands)
 			for i := range demands {
-				var one fluxgate.Outcome
+				var one store.Outcome
 				if err := f.Store.Take(ctx, demands[i:i+1], &one); err != nil {
 					return err
 				}
@@ -144,7 +145,7 @@ var faults = map[string]func(f *faulty, now func() bool){
 		}
 	},
 	"forgets a reset": func(f *faulty, now func() bool) {
-		f.reset = func(ctx context.Context, what fluxgate.Reset) (bool, error) {
+		f.reset = func(ctx context.Context, what store.Reset) (bool, error) {
 			if now() {
 				return true, nil
 			}
@@ -152,7 +153,7 @@ var faults = map[string]func(f *faulty, now func() bool){
 		}
 	},
 	"decides by a late clock": func(f *faulty, now func() bool) {
-		f.take = func(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
+		f.take = func(ctx context.Context, demands []store.Demand, out *store.Outcome) error {
 			err := f.Store.Take(ctx, demands, out)
 			if now() {
 				for i := range out.Results {
@@ -173,7 +174,7 @@ func TestFaults(t *testing.T) {
 			fault(f, func() bool { return calls.Add(1)%10 == 0 })
 			const most = 30
 			for n := range most {
-				h, linear, _, err := check(t.Context(), []fluxgate.Store{f}, uint64(n), atomicity{takes: true})
+				h, linear, _, err := check(t.Context(), []store.Store{f}, uint64(n), atomicity{takes: true})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -189,14 +190,14 @@ func TestFaults(t *testing.T) {
 
 // The model is not a copy of a store: here are decisions that it must accept and refuse.
 func TestModel(t *testing.T) {
-	limits := [][]limit{{{kind: fluxgate.TokenBucket, capacity: 2, tokens: 1, period: 1000}}}
+	limits := [][]limit{{{kind: rules.TokenBucket, capacity: 2, tokens: 1, period: 1000}}}
 	m := newModel(limits)
-	demand := fluxgate.Demand{Cost: 1, MaxWait: time.Second}
+	demand := store.Demand{Cost: 1, MaxWait: time.Second}
 	take := func(now, remaining, owed, wait, full int64) (*input, *output) {
-		band := fluxgate.BandResult{Remaining: remaining, Owed: owed, Wait: micros(wait), FullAfter: micros(full)}
-		result := fluxgate.Result{Granted: 1, Now: now, Wait: micros(wait), Bands: []fluxgate.BandResult{band}}
-		return &input{op: "take", sets: []int{0}, demands: []fluxgate.Demand{demand}},
-			&output{called: now, returned: now, outcome: fluxgate.Outcome{Admission: fluxgate.Admitted, Results: []fluxgate.Result{result}}}
+		band := store.BandResult{Remaining: remaining, Owed: owed, Wait: micros(wait), FullAfter: micros(full)}
+		result := store.Result{Granted: 1, Now: now, Wait: micros(wait), Bands: []store.BandResult{band}}
+		return &input{op: "take", sets: []int{0}, demands: []store.Demand{demand}},
+			&output{called: now, returned: now, outcome: store.Outcome{Admission: store.Admitted, Results: []store.Result{result}}}
 	}
 	state := m.Init()
 	for _, step := range []struct {

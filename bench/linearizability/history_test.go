@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
-	"github.com/fluxgate/fluxgate"
+
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 const (
@@ -21,8 +23,8 @@ const (
 // history is random operations on a few bucket sets with small limits.
 type history struct {
 	limits [][]limit
-	bands  [][]fluxgate.ExactBand
-	keys   []fluxgate.Key
+	bands  [][]store.ExactBand
+	keys   []store.Key
 	atomic atomicity
 	// timeless bounds how many operations without a time in their answer run at once: each may
 	// have happened before or after all others.
@@ -40,7 +42,7 @@ type atomicity struct{ takes, settlements bool }
 
 // receipt is what a client took, and the sets it is from.
 type receipt struct {
-	takes fluxgate.Takes
+	takes store.Takes
 	sets  []int
 }
 
@@ -49,15 +51,15 @@ func newHistory(r *rand.Rand, atomic atomicity) *history {
 	h := &history{atomic: atomic, timeless: make(chan struct{}, 4)}
 	for range 1 + r.IntN(2) {
 		var limits []limit
-		var bands []fluxgate.ExactBand
+		var bands []store.ExactBand
 		for j := range 1 + r.IntN(3) {
 			l := randomLimit(r)
-			for l.kind == fluxgate.Concurrency && slices.ContainsFunc(limits, isConcurrency) {
+			for l.kind == rules.Concurrency && slices.ContainsFunc(limits, isConcurrency) {
 				l = randomLimit(r) // a rule has at most one such band
 			}
 			limits, bands = append(limits, l), append(bands, l.exact(j))
 		}
-		key := fluxgate.Key{RuleSet: "linearizability", Rule: "rule"}
+		key := store.Key{RuleSet: "linearizability", Rule: "rule"}
 		_, _ = crand.Read(key.ID[:]) // never fails
 		h.limits, h.bands, h.keys = append(h.limits, limits), append(h.bands, bands), append(h.keys, key)
 	}
@@ -69,13 +71,13 @@ func randomLimit(r *rand.Rand) limit {
 	l := limit{capacity: 1 + r.Int64N(12)}
 	switch r.IntN(5) {
 	case 0:
-		l.kind, l.period = fluxgate.Quota, milliseconds(20, 100)
+		l.kind, l.period = rules.Quota, milliseconds(20, 100)
 	case 1:
-		l.kind, l.period = fluxgate.SlidingWindow, 16*milliseconds(4, 16)
+		l.kind, l.period = rules.SlidingWindow, 16*milliseconds(4, 16)
 	case 2:
-		l.kind, l.period = fluxgate.Concurrency, milliseconds(100, 150)
+		l.kind, l.period = rules.Concurrency, milliseconds(100, 150)
 	default:
-		l.kind, l.period, l.tokens = fluxgate.TokenBucket, milliseconds(2, 100), 1+r.Int64N(10)
+		l.kind, l.period, l.tokens = rules.TokenBucket, milliseconds(2, 100), 1+r.Int64N(10)
 		if r.IntN(8) == 0 {
 			l.period = time.Hour.Microseconds() // its largest debt is reached
 		}
@@ -84,13 +86,13 @@ func randomLimit(r *rand.Rand) limit {
 }
 
 // exact is the limit as a store gets it.
-func (b limit) exact(position int) fluxgate.ExactBand {
+func (b limit) exact(position int) store.ExactBand {
 	period := time.Duration(b.period) * time.Microsecond
-	band := fluxgate.Band{Kind: b.kind, Capacity: b.capacity, RefillTokens: b.tokens}
+	band := rules.Band{Kind: b.kind, Capacity: b.capacity, RefillTokens: b.tokens}
 	switch b.kind {
-	case fluxgate.Quota:
+	case rules.Quota:
 		band.Period = "minute"
-	case fluxgate.Concurrency:
+	case rules.Concurrency:
 		band.Hold = period
 	default:
 		band.Refill = period
@@ -104,7 +106,7 @@ func (b limit) exact(position int) fluxgate.ExactBand {
 }
 
 // run runs the operations, each client with a store of its own, and returns the history.
-func (h *history) run(ctx context.Context, stores []fluxgate.Store, seed uint64) ([]porcupine.Operation, error) {
+func (h *history) run(ctx context.Context, stores []store.Store, seed uint64) ([]porcupine.Operation, error) {
 	var all sync.WaitGroup
 	for client := range clients {
 		all.Go(func() {
@@ -127,7 +129,7 @@ func (h *history) run(ctx context.Context, stores []fluxgate.Store, seed uint64)
 }
 
 // operation runs one random operation.
-func (h *history) operation(ctx context.Context, store fluxgate.Store, client int, r *rand.Rand) error {
+func (h *history) operation(ctx context.Context, buckets store.Store, client int, r *rand.Rand) error {
 	in, out := h.input(r), new(output)
 	if in.demands == nil {
 		h.timeless <- struct{}{}
@@ -137,17 +139,17 @@ func (h *history) operation(ctx context.Context, store fluxgate.Store, client in
 	var err error
 	switch in.op {
 	case "take":
-		err = store.Take(ctx, in.demands, &out.outcome)
+		err = buckets.Take(ctx, in.demands, &out.outcome)
 	case "peek":
-		err = store.Peek(ctx, in.demands, &out.outcome)
+		err = buckets.Peek(ctx, in.demands, &out.outcome)
 	case "settle":
-		out.settled, err = store.Settle(ctx, in.takes, in.actual)
+		out.settled, err = buckets.Settle(ctx, in.takes, in.actual)
 	case "extend":
 		var held []bool
-		held, err = store.Extend(ctx, in.takes)
+		held, err = buckets.Extend(ctx, in.takes)
 		out.held = !slices.Contains(held, false)
 	case "reset":
-		_, err = store.Reset(ctx, fluxgate.Reset{Key: h.keys[in.sets[0]]})
+		_, err = buckets.Reset(ctx, store.Reset{Key: h.keys[in.sets[0]]})
 	}
 	out.returned = time.Now().UnixMicro()
 	h.mu.Lock()
@@ -165,7 +167,7 @@ func (h *history) operation(ctx context.Context, store fluxgate.Store, client in
 
 // keep keeps the receipt of a take.
 func (h *history) keep(in *input, out *output) {
-	taken := receipt{takes: fluxgate.NewTakes(in.demands, &out.outcome)}
+	taken := receipt{takes: store.NewTakes(in.demands, &out.outcome)}
 	if taken.takes == nil {
 		return
 	}
@@ -201,12 +203,12 @@ func (h *history) input(r *rand.Rand) *input {
 	if h.atomic.takes && len(h.keys) > 1 && r.IntN(2) == 0 {
 		in.sets = []int{1 - in.sets[0], in.sets[0]}
 	}
-	var holder fluxgate.HolderID
+	var holder store.HolderID
 	_, _ = crand.Read(holder[:]) // never fails
 	for _, i := range in.sets {
-		d := fluxgate.Demand{Key: h.keys[i], Bands: slices.Clone(h.bands[i]), Cost: r.Int64N(4), Holder: holder, Shadow: r.IntN(6) == 0}
+		d := store.Demand{Key: h.keys[i], Bands: slices.Clone(h.bands[i]), Cost: r.Int64N(4), Holder: holder, Shadow: r.IntN(6) == 0}
 		for j, b := range h.limits[i] {
-			if b.kind == fluxgate.Quota {
+			if b.kind == rules.Quota {
 				begin := time.Now().UnixMicro() / b.period * b.period
 				d.Bands[j].Edges = [3]int64{begin, begin + b.period, begin + 2*b.period}
 			}
@@ -225,7 +227,7 @@ func (h *history) input(r *rand.Rand) *input {
 	return in
 }
 
-func isConcurrency(l limit) bool { return l.kind == fluxgate.Concurrency }
+func isConcurrency(l limit) bool { return l.kind == rules.Concurrency }
 
 // correction settles or extends what some client took.
 func (h *history) correction(in *input, r *rand.Rand) bool {
@@ -237,7 +239,7 @@ func (h *history) correction(in *input, r *rand.Rand) bool {
 	k := r.IntN(len(h.receipts))
 	taken := h.receipts[k]
 	in.takes, in.sets = taken.takes, taken.sets
-	holds := func(t fluxgate.Taken) bool { return !t.HoldsSlot() }
+	holds := func(t store.Taken) bool { return !t.HoldsSlot() }
 	if r.IntN(3) == 0 && !slices.ContainsFunc(taken.takes, holds) {
 		in.op = "extend"
 		return true

@@ -12,8 +12,9 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
-	"github.com/fluxgate/fluxgate"
+
 	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/memstore"
 	"github.com/fluxgate/fluxgate/store/redisstore"
 )
@@ -33,7 +34,7 @@ func TestRedis_Standalone(t *testing.T) {
 func TestRedis_Cluster(t *testing.T) { checkRedis(t, testenv.SharedCluster(t).URI(), atomicity{}) }
 
 func TestMemory(t *testing.T) {
-	checkAll(t, []fluxgate.Store{newMemory(t)}, atomicity{takes: true})
+	checkAll(t, []store.Store{newMemory(t)}, atomicity{takes: true})
 }
 
 func newMemory(t *testing.T) *memstore.Store {
@@ -47,7 +48,7 @@ func newMemory(t *testing.T) *memstore.Store {
 
 func checkRedis(t *testing.T, uri string, atomic atomicity) {
 	t.Helper()
-	var gateways []fluxgate.Store
+	var gateways []store.Store
 	for range clients {
 		s, err := redisstore.Open(t.Context(), uri, redisstore.Config{Timeout: 10 * time.Second})
 		if err != nil {
@@ -59,7 +60,7 @@ func checkRedis(t *testing.T, uri string, atomic atomicity) {
 	checkAll(t, gateways, atomic)
 }
 
-func checkAll(t *testing.T, stores []fluxgate.Store, atomic atomicity) {
+func checkAll(t *testing.T, stores []store.Store, atomic atomicity) {
 	t.Helper()
 	count, start, longest := map[string]int{}, time.Now(), time.Duration(0)
 	for n := range *histories {
@@ -83,7 +84,7 @@ func checkAll(t *testing.T, stores []fluxgate.Store, atomic atomicity) {
 }
 
 // check runs one history, and reports whether it is linearizable.
-func check(ctx context.Context, stores []fluxgate.Store, seed uint64, atomic atomicity) (h *history, linear bool, took time.Duration, err error) {
+func check(ctx context.Context, stores []store.Store, seed uint64, atomic atomicity) (h *history, linear bool, took time.Duration, err error) {
 	h = newHistory(rand.New(rand.NewPCG(seed, 0)), atomic)
 	done, err := h.run(ctx, stores, seed)
 	if err != nil {
@@ -105,7 +106,7 @@ func (h *history) count(n map[string]int) {
 		for i, r := range out.outcome.Results {
 			d := &in.demands[i]
 			n[r.Status.String()]++
-			if r.Status == fluxgate.OK && r.Wait > 0 {
+			if r.Status == store.OK && r.Wait > 0 {
 				n["waits"]++
 			}
 			if r.Granted > 0 && r.Granted < d.Cost {

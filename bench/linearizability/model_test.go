@@ -6,12 +6,14 @@ import (
 	"slices"
 
 	"github.com/anishathalye/porcupine"
-	"github.com/fluxgate/fluxgate"
+
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // limit is one band as it is configured. Times are in microseconds.
 type limit struct {
-	kind     fluxgate.BandKind
+	kind     rules.BandKind
 	capacity int64
 	tokens   int64 // of a token bucket, that come back every period
 	period   int64 // of concurrency, how long a slot is held
@@ -21,16 +23,16 @@ type limit struct {
 type input struct {
 	op      string // "take", "peek", "settle", "extend" or "reset"
 	sets    []int  // the bucket sets it is about, one for each demand
-	demands []fluxgate.Demand
-	takes   fluxgate.Takes
+	demands []store.Demand
+	takes   store.Takes
 	actual  []int64
 }
 
 // output is its answer. Call and return are by the clock of the machine in microseconds.
 type output struct {
 	called, returned int64
-	outcome          fluxgate.Outcome
-	settled          []fluxgate.Settlement
+	outcome          store.Outcome
+	settled          []store.Settlement
 	held             bool
 }
 
@@ -61,7 +63,7 @@ type slot struct{ number, count int64 }
 // hold is a slot of a concurrency band. It ends between the two moments: when it was
 // extended is known only up to the duration of the call.
 type hold struct {
-	id          fluxgate.HolderID
+	id          store.HolderID
 	first, last int64
 }
 
@@ -173,19 +175,19 @@ func (m *model) moments(s *state, in *input, first, last int64) []span {
 		charged := in.op == "settle" && in.actual[i] > t.Asked
 		for j, b := range m.limits[number] {
 			switch {
-			case b.kind == fluxgate.Concurrency:
+			case b.kind == rules.Concurrency:
 				for _, h := range s.sets[number].bands[j].holds {
 					if h.id == t.Holder {
 						edges = append(edges, h.first, h.last)
 					}
 				}
-			case b.kind == fluxgate.Quota && charged:
+			case b.kind == rules.Quota && charged:
 				every(b.period)
-			case b.kind == fluxgate.Quota:
+			case b.kind == rules.Quota:
 				edges = append(edges, (t.At/b.period+1)*b.period)
-			case b.kind == fluxgate.SlidingWindow && charged:
+			case b.kind == rules.SlidingWindow && charged:
 				every(b.period / 16)
-			case b.kind == fluxgate.SlidingWindow:
+			case b.kind == rules.SlidingWindow:
 				edges = append(edges, (t.At/(b.period/16)+17)*(b.period/16))
 			}
 		}
@@ -211,23 +213,23 @@ func (m *model) advance(before *state, now int64) []*state {
 		for j, b := range limits {
 			l := &s.sets[i].bands[j]
 			switch b.kind {
-			case fluxgate.TokenBucket:
+			case rules.TokenBucket:
 				l.tokens = l.tokens.at(now, b)
-			case fluxgate.Quota:
+			case rules.Quota:
 				for ; l.count > 0 && l.end <= now; l.end += b.period {
 					l.count = max(0, l.count-b.capacity) // debt is paid by the next period
 				}
 				if l.count == 0 {
 					l.end = (now/b.period + 1) * b.period
 				}
-			case fluxgate.SlidingWindow:
+			case rules.SlidingWindow:
 				l.slots = slices.DeleteFunc(l.slots, func(s slot) bool { return s.number < now/(b.period/16)-16 || s.count == 0 })
 			}
 		}
 	}
 	for i, limits := range m.limits {
 		for j, b := range limits {
-			if b.kind == fluxgate.Concurrency {
+			if b.kind == rules.Concurrency {
 				all = expire(all, i, j, now)
 			}
 		}

@@ -14,6 +14,8 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/calendar"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/redisstore"
 )
 
@@ -76,7 +78,7 @@ func RunFor(t *testing.T, callers int, length time.Duration, decide func(ctx con
 func Place(caller, n int) uint64 { return uint64(caller*7919+n*31) % Keys }
 
 // slots is a concurrency band: its kind has no exported name.
-var slots = fluxgate.Must(fluxgate.Band{Kind: fluxgate.Concurrency, Capacity: 1, Hold: time.Second}.Exact(0))
+var slots = fluxgate.Must(rules.Band{Kind: rules.Concurrency, Capacity: 1, Hold: time.Second}.Exact(0))
 
 // Takes decides on a store, for one key of one caller.
 type Takes func(ctx context.Context, caller int, key uint64) error
@@ -99,15 +101,15 @@ func Open(t *testing.T, uri string) *redisstore.Store {
 
 // Take decides by rules of so many bands each. Bands of another number or first
 // kind have other keys.
-func Take(t *testing.T, store fluxgate.Store, rules int, bands ...fluxgate.Band) Takes {
+func Take(t *testing.T, buckets store.Store, count int, bands ...rules.Band) Takes {
 	t.Helper()
-	var exact []fluxgate.ExactBand
+	var exact []store.ExactBand
 	for i, b := range bands {
 		e, err := b.Exact(i)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if b.Kind == fluxgate.Quota {
+		if b.Kind == rules.Quota {
 			for j, edge := range calendar.Edges(b.Period, time.UTC, time.Now()) {
 				e.Edges[j] = edge.UnixMicro()
 			}
@@ -116,13 +118,13 @@ func Take(t *testing.T, store fluxgate.Store, rules int, bands ...fluxgate.Band)
 	}
 	concurrency := slots.Kind
 	type own struct {
-		demands []fluxgate.Demand
-		out     fluxgate.Outcome
+		demands []store.Demand
+		out     store.Outcome
 	}
 	state := make([]own, Callers)
 	for i := range state {
-		for r := range rules {
-			d := fluxgate.Demand{Key: fluxgate.Key{RuleSet: "figures", Rule: strconv.Itoa(r)}, Bands: exact, Cost: 1}
+		for r := range count {
+			d := store.Demand{Key: store.Key{RuleSet: "figures", Rule: strconv.Itoa(r)}, Bands: exact, Cost: 1}
 			d.Key.ID[15], d.Key.ID[14], d.Key.ID[13] = byte(r), byte(len(bands)), byte(exact[0].Kind)
 			state[i].demands = append(state[i].demands, d)
 		}
@@ -136,6 +138,6 @@ func Take(t *testing.T, store fluxgate.Store, rules int, bands ...fluxgate.Band)
 				_, _ = rand.Read(d.Holder[:]) // never fails
 			}
 		}
-		return store.Take(ctx, own.demands, &own.out)
+		return buckets.Take(ctx, own.demands, &own.out)
 	}
 }

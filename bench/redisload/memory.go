@@ -5,12 +5,12 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // BytesPerBucket is the growth of the server's memory over a million buckets.
-func BytesPerBucket(t *testing.T, bands ...fluxgate.Band) float64 {
+func BytesPerBucket(t *testing.T, bands ...rules.Band) float64 {
 	t.Helper()
 	const buckets = 1_000_000
 	server := testenv.StartStandalone(t, testenv.Config{})

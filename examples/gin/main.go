@@ -11,21 +11,23 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/gin-gonic/gin"
+
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/httplimit"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/store/memstore"
-	"github.com/gin-gonic/gin"
 )
 
 func main() {
 	addr := flag.String("addr", "127.0.0.1:8080", "where to listen")
 	flag.Parse()
 
-	rules := fluxgate.Must(fluxgate.NewRuleSet("api-limits", fluxgate.Rule{
-		ID: "per-ip", Scope: fluxgate.ScopeIP, Bands: []fluxgate.Band{{Capacity: 5, RefillTokens: 1, Refill: time.Second}},
+	set := fluxgate.Must(rules.NewSet("api-limits", rules.Rule{
+		ID: "per-ip", Scope: rules.ScopeIP, Bands: []rules.Band{{Capacity: 5, RefillTokens: 1, Refill: time.Second}},
 	}))
 	store := fluxgate.Must(memstore.New(memstore.Config{}))
-	limit := fluxgate.Must(httplimit.New(fluxgate.Must(fluxgate.New(store, fluxgate.Static(rules)))))
+	limit := fluxgate.Must(httplimit.New(fluxgate.Must(fluxgate.New(store, fluxgate.Static(set)))))
 
 	gin.SetMode(gin.ReleaseMode)
 	router := gin.New()

@@ -13,13 +13,15 @@ import (
 	"net"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
-	"github.com/fluxgate/fluxgate/grpclimit"
-	"github.com/fluxgate/fluxgate/store/memstore"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/grpclimit"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store/memstore"
 )
 
 func main() {
@@ -31,11 +33,11 @@ func main() {
 		return
 	}
 
-	rules := fluxgate.Must(fluxgate.NewRuleSet("api-limits", fluxgate.Rule{
-		ID: "per-ip", Scope: fluxgate.ScopeIP, Bands: []fluxgate.Band{{Capacity: 5, RefillTokens: 1, Refill: time.Second}},
+	set := fluxgate.Must(rules.NewSet("api-limits", rules.Rule{
+		ID: "per-ip", Scope: rules.ScopeIP, Bands: []rules.Band{{Capacity: 5, RefillTokens: 1, Refill: time.Second}},
 	}))
 	store := fluxgate.Must(memstore.New(memstore.Config{}))
-	limit := fluxgate.Must(grpclimit.New(fluxgate.Must(fluxgate.New(store, fluxgate.Static(rules)))))
+	limit := fluxgate.Must(grpclimit.New(fluxgate.Must(fluxgate.New(store, fluxgate.Static(set)))))
 	server := grpc.NewServer(grpc.ChainUnaryInterceptor(limit.Unary), grpc.ChainStreamInterceptor(limit.Stream))
 	server.RegisterService(&greeterService, greeter{})
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/store/memstore"
 )
 
@@ -24,7 +25,7 @@ const million = 1_000_000
 
 // tables count a token of the prompt as one and one of the answer as four millionths
 // of a dollar, or half of one and five if it is cached or reasoning.
-var tables = fluxgate.CostTables{
+var tables = rules.CostTables{
 	"usd": {
 		"small": {Input: million, CachedInput: million / 2, Output: 4 * million, Reasoning: 5 * million, MaxOutputTokens: 100},
 		"*":     {Input: 10 * million, CachedInput: 10 * million, Output: 40 * million, Reasoning: 40 * million, MaxOutputTokens: 20_000},
@@ -104,16 +105,16 @@ type gate struct {
 
 func newGate(t *testing.T, answer func(x *exchange)) *gate {
 	t.Helper()
-	var rules []fluxgate.Rule
+	var list []rules.Rule
 	for _, measure := range []string{"requests", "tokens", "usd"} {
-		rules = append(rules, fluxgate.Rule{
-			ID: measure, Cost: measure, Scope: fluxgate.ScopeCustom, KeyFields: []string{"attr:team"},
-			Bands: []fluxgate.Band{{Label: measure, Capacity: budgets[measure], Refill: time.Hour}},
+		list = append(list, rules.Rule{
+			ID: measure, Cost: measure, Scope: rules.ScopeCustom, KeyFields: []string{"attr:team"},
+			Bands: []rules.Band{{Label: measure, Capacity: budgets[measure], Refill: time.Hour}},
 		})
 	}
-	rules[0].Cost = "" // the same
-	rules[0].Bands = append(rules[0].Bands, fluxgate.Band{Label: "parallel", Kind: fluxgate.Concurrency, Capacity: budgets["parallel"], Hold: time.Minute})
-	set := fluxgate.Must(fluxgate.Must(fluxgate.NewRuleSet("llm", rules...)).WithCostTables(tables))
+	list[0].Cost = "" // the same
+	list[0].Bands = append(list[0].Bands, rules.Band{Label: "parallel", Kind: rules.Concurrency, Capacity: budgets["parallel"], Hold: time.Minute})
+	set := fluxgate.Must(fluxgate.Must(rules.NewSet("llm", list...)).WithCostTables(tables))
 	now := time.Now() // which does not pass: nothing is refilled
 	store := fluxgate.Must(memstore.New(memstore.Config{Clock: func() time.Time { return now }}))
 	g := &gate{T: t, model: newModel(t, answer), engine: fluxgate.Must(fluxgate.New(store, fluxgate.Static(set)))}

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/memstore"
 )
 
@@ -127,15 +129,15 @@ func TestGateway_EstimateAboveTheLimit(t *testing.T) {
 }
 
 // unavailable is a store that does not answer.
-type unavailable struct{ fluxgate.Store }
+type unavailable struct{ store.Store }
 
-func (unavailable) Take(context.Context, []fluxgate.Demand, *fluxgate.Outcome) error {
+func (unavailable) Take(context.Context, []store.Demand, *store.Outcome) error {
 	return errors.New("no answer")
 }
 
 // While the budgets cannot be read, the answer does not say that nothing is left.
 func TestGateway_StoreUnavailable(t *testing.T) {
-	set := fluxgate.Must(fluxgate.ParseRuleSet([]byte(`{"id":"llm","rules":[{"id":"tokens","cost":"tokens","onFailure":"closed","bands":[{"capacity":10,"refill":"1m"}]}]}`)))
+	set := fluxgate.Must(rules.Parse([]byte(`{"id":"llm","rules":[{"id":"tokens","cost":"tokens","onFailure":"closed","bands":[{"capacity":10,"refill":"1m"}]}]}`)))
 	memory := fluxgate.Must(memstore.New(memstore.Config{}))
 	engine := fluxgate.Must(fluxgate.New(unavailable{memory}, fluxgate.Static(set), fluxgate.WithRuleSet("llm")))
 	g := newGate(t, nil)
@@ -256,14 +258,14 @@ func TestNewGateway_Invalid(t *testing.T) {
 // The headers are those of the band with the least left, and not of rules that are only
 // measured.
 func TestSetLimitHeaders_SmallestShare(t *testing.T) {
-	hundred, thousand := fluxgate.PerHour(100), fluxgate.PerHour(1_000)
+	hundred, thousand := rules.PerHour(100), rules.PerHour(1_000)
 	thousand.Label = "second"
-	rules := fluxgate.Must(fluxgate.NewRuleSet("llm",
-		fluxgate.Rule{ID: "a", Cost: "tokens", Bands: []fluxgate.Band{thousand, hundred}},
-		fluxgate.Rule{ID: "b", Cost: "tokens", Bands: []fluxgate.Band{thousand}},
-		fluxgate.Rule{ID: "c", Cost: "tokens", Mode: fluxgate.ModeShadow, Bands: []fluxgate.Band{fluxgate.PerHour(20)}},
+	set := fluxgate.Must(rules.NewSet("llm",
+		rules.Rule{ID: "a", Cost: "tokens", Bands: []rules.Band{thousand, hundred}},
+		rules.Rule{ID: "b", Cost: "tokens", Bands: []rules.Band{thousand}},
+		rules.Rule{ID: "c", Cost: "tokens", Mode: rules.ModeShadow, Bands: []rules.Band{rules.PerHour(20)}},
 	))
-	engine := fluxgate.Must(fluxgate.New(fluxgate.Must(memstore.New(memstore.Config{})), fluxgate.Static(rules)))
+	engine := fluxgate.Must(fluxgate.New(fluxgate.Must(memstore.New(memstore.Config{})), fluxgate.Static(set)))
 	d, err := engine.Check(t.Context(), &fluxgate.Request{Costs: map[string]int64{"tokens": 10}})
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,8 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/httplimit"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // setLimitHeaders sets x-ratelimit-limit-requests, -remaining-requests, -reset-requests
@@ -18,15 +20,15 @@ import (
 func setLimitHeaders(h http.Header, d *fluxgate.Decision) {
 	tightest := map[string]fluxgate.BandStatus{}
 	for b := range d.Bands() {
-		if b.Shadow() || b.Band.Kind == fluxgate.Concurrency || b.Status == fluxgate.Unavailable {
+		if b.Shadow() || b.Band.Kind == rules.Concurrency || b.Status == store.Unavailable {
 			continue
 		}
-		measure := cmp.Or(b.Rule.Cost, fluxgate.MeasureRequests)
+		measure := cmp.Or(b.Rule.Cost, rules.MeasureRequests)
 		if t, ok := tightest[measure]; !ok || share(b) < share(t) {
 			tightest[measure] = b
 		}
 	}
-	for _, measure := range []string{fluxgate.MeasureRequests, fluxgate.MeasureTokens} {
+	for _, measure := range []string{rules.MeasureRequests, rules.MeasureTokens} {
 		if b, ok := tightest[measure]; ok {
 			h.Set("X-Ratelimit-Limit-"+measure, strconv.FormatInt(b.Limit, 10))
 			h.Set("X-Ratelimit-Remaining-"+measure, strconv.FormatInt(b.Remaining, 10))

@@ -20,6 +20,7 @@ import (
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules/filerules"
 	"github.com/fluxgate/fluxgate/rules/reload"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/lease"
 	"github.com/fluxgate/fluxgate/store/memstore"
 	"github.com/fluxgate/fluxgate/store/redisstore"
@@ -49,16 +50,16 @@ func run(ctx context.Context, addr, upstream, file, redisAt string) error {
 	}
 	options := []fluxgate.Option{fluxgate.WithRuleSet("llm"), fluxgate.WithMissingRule(false)}
 	memory := fluxgate.Must(memstore.New(memstore.Config{}))
-	var store fluxgate.Store = memory
+	var buckets store.Store = memory
 	if redisAt != "" {
 		shared, err := redisstore.Open(ctx, redisAt, redisstore.Config{})
 		if err != nil {
 			return err
 		}
-		store = lease.New(shared, lease.Config{})
+		buckets = lease.New(shared, lease.Config{})
 		options = append(options, fluxgate.WithAutoFallback(memory))
 	}
-	engine, err := fluxgate.New(store, rules, options...)
+	engine, err := fluxgate.New(buckets, rules, options...)
 	if err != nil {
 		return err
 	}

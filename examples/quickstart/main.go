@@ -15,6 +15,7 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/httplimit"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/store/memstore"
 )
 
@@ -22,12 +23,12 @@ func main() {
 	addr := flag.String("addr", "127.0.0.1:8080", "where to listen")
 	flag.Parse()
 
-	rules := fluxgate.Must(fluxgate.NewRuleSet("api-limits", fluxgate.Rule{
-		ID: "per-ip", Scope: fluxgate.ScopeIP,
-		Bands: []fluxgate.Band{{Label: "burst", Capacity: 5, RefillTokens: 1, Refill: time.Second}},
+	set := fluxgate.Must(rules.NewSet("api-limits", rules.Rule{
+		ID: "per-ip", Scope: rules.ScopeIP,
+		Bands: []rules.Band{{Label: "burst", Capacity: 5, RefillTokens: 1, Refill: time.Second}},
 	}))
 	store := fluxgate.Must(memstore.New(memstore.Config{}))
-	engine := fluxgate.Must(fluxgate.New(store, fluxgate.Static(rules)))
+	engine := fluxgate.Must(fluxgate.New(store, fluxgate.Static(set)))
 	limit := fluxgate.Must(httplimit.New(engine))
 
 	hello := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "hello") })

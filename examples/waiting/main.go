@@ -16,6 +16,7 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/httplimit"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/store/memstore"
 )
 
@@ -23,13 +24,13 @@ func main() {
 	addr := flag.String("addr", "127.0.0.1:8080", "where to listen")
 	flag.Parse()
 
-	rules := fluxgate.Must(fluxgate.NewRuleSet("database", fluxgate.Rule{
+	set := fluxgate.Must(rules.NewSet("database", rules.Rule{
 		ID: "reports", Paths: []string{"/report"},
-		OnLimitExceed: fluxgate.WaitForRefill,
-		Bands:         []fluxgate.Band{{Label: "queries", Capacity: 1, Refill: 100 * time.Millisecond}},
+		OnLimitExceed: rules.WaitForRefill,
+		Bands:         []rules.Band{{Label: "queries", Capacity: 1, Refill: 100 * time.Millisecond}},
 	}))
 	store := fluxgate.Must(memstore.New(memstore.Config{}))
-	engine := fluxgate.Must(fluxgate.New(store, fluxgate.Static(rules), fluxgate.WithWaiting(2*time.Second, 100)))
+	engine := fluxgate.Must(fluxgate.New(store, fluxgate.Static(set), fluxgate.WithWaiting(2*time.Second, 100)))
 	limit := fluxgate.Must(httplimit.New(engine))
 
 	// A client that hangs up while it waits gives its turn back.

@@ -16,6 +16,8 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/httplimit"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/memstore"
 	"github.com/fluxgate/fluxgate/store/storetest"
 )
@@ -30,15 +32,15 @@ func Run(t *testing.T, connect func(t *testing.T, engine *fluxgate.Engine) fluxg
 	for _, s := range scenarios(t) {
 		tried[s.name+".http"] = true
 		t.Run(s.name, func(t *testing.T) {
-			var store fluxgate.Store = newStore(t)
+			var buckets store.Store = newStore(t)
 			if s.away {
-				store = away{store}
+				buckets = away{buckets}
 			}
-			set, err := fluxgate.NewRuleSet("api", s.rules...)
+			set, err := rules.NewSet("api", s.rules...)
 			if err != nil {
 				t.Fatal(err)
 			}
-			engine, err := fluxgate.New(store, fluxgate.Static(set), s.engine...)
+			engine, err := fluxgate.New(buckets, fluxgate.Static(set), s.engine...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -67,12 +69,12 @@ func newStore(t testing.TB) *memstore.Store {
 }
 
 // away is an unavailable store.
-type away struct{ fluxgate.Store }
+type away struct{ store.Store }
 
 var errAway = errors.New("dial tcp 10.9.8.7:6379: connection refused")
 
-func (away) Take(context.Context, []fluxgate.Demand, *fluxgate.Outcome) error { return errAway }
-func (away) Peek(context.Context, []fluxgate.Demand, *fluxgate.Outcome) error { return errAway }
+func (away) Take(context.Context, []store.Demand, *store.Outcome) error { return errAway }
+func (away) Peek(context.Context, []store.Demand, *store.Outcome) error { return errAway }
 
 // Respond sends equal requests to a real server with the middleware and returns
 // the last one with its response. An empty method means GET.

@@ -7,12 +7,13 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/httplimit"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // scenario is the setup for one response.
 type scenario struct {
 	name    string
-	rules   []fluxgate.Rule
+	rules   []rules.Rule
 	away    bool // the store
 	engine  []fluxgate.Option
 	options []httplimit.Option
@@ -21,15 +22,15 @@ type scenario struct {
 }
 
 func scenarios(t testing.TB) []scenario {
-	labelled := []fluxgate.Rule{{
-		ID: "rule-1", Bands: []fluxgate.Band{
+	labelled := []rules.Rule{{
+		ID: "rule-1", Bands: []rules.Band{
 			{Label: "per-second", Capacity: 100, Refill: time.Second},
 			{Label: "per-minute", Capacity: 1000, Refill: time.Minute},
 		},
 	}}
-	small := []fluxgate.Rule{{ID: "per-ip", Scope: fluxgate.ScopeIP, Bands: []fluxgate.Band{fluxgate.PerMinute(3)}}}
-	onFailure := func(mode fluxgate.OnFailure) []fluxgate.Rule {
-		return []fluxgate.Rule{with(perHour("orders", 20), func(r *fluxgate.Rule) { r.OnFailure = mode })}
+	small := []rules.Rule{{ID: "per-ip", Scope: rules.ScopeIP, Bands: []rules.Band{rules.PerMinute(3)}}}
+	onFailure := func(mode rules.OnFailure) []rules.Rule {
+		return []rules.Rule{with(perHour("orders", 20), func(r *rules.Rule) { r.OnFailure = mode })}
 	}
 	return []scenario{
 		{name: "allowed", rules: labelled, before: 49},
@@ -37,29 +38,29 @@ func scenarios(t testing.TB) []scenario {
 		{name: "rejected-head", rules: small, before: 3, method: http.MethodHead},
 		{
 			name: "rejected-by-two", before: 2,
-			rules: []fluxgate.Rule{{ID: "login", Bands: []fluxgate.Band{fluxgate.PerSecond(2), {Label: "day", Capacity: 2, Refill: 24 * time.Hour}}}, perHour("all", 100)},
+			rules: []rules.Rule{{ID: "login", Bands: []rules.Band{rules.PerSecond(2), {Label: "day", Capacity: 2, Refill: 24 * time.Hour}}}, perHour("all", 100)},
 		},
 		{name: "rejected-without-ietf-headers", rules: small, before: 3, options: []httplimit.Option{httplimit.WithIETFHeaders(false)}},
 		{name: "rejected-without-x-headers", rules: small, before: 3, options: []httplimit.Option{httplimit.WithXHeaders(false)}},
 		{
 			name: "shadow", before: 5,
-			rules: []fluxgate.Rule{with(perHour("planned", 1), func(r *fluxgate.Rule) { r.Mode = fluxgate.ModeShadow }), perHour("today", 10)},
+			rules: []rules.Rule{with(perHour("planned", 1), func(r *rules.Rule) { r.Mode = rules.ModeShadow }), perHour("today", 10)},
 		},
 		{
 			name: "wait", before: 1, engine: []fluxgate.Option{fluxgate.WithWaiting(time.Second, 10)},
-			rules: []fluxgate.Rule{{ID: "queue", OnLimitExceed: fluxgate.WaitForRefill, Bands: []fluxgate.Band{{Capacity: 1, Refill: 30 * time.Millisecond}}}},
+			rules: []rules.Rule{{ID: "queue", OnLimitExceed: rules.WaitForRefill, Bands: []rules.Band{{Capacity: 1, Refill: 30 * time.Millisecond}}}},
 		},
 		{name: "cost-too-high", rules: small, options: []httplimit.Option{httplimit.WithCost(4)}},
-		{name: "denied", rules: []fluxgate.Rule{{ID: "blocked", Action: fluxgate.ActionDeny}}},
+		{name: "denied", rules: []rules.Rule{{ID: "blocked", Action: rules.ActionDeny}}},
 		{
 			name:  "missing-identity",
-			rules: []fluxgate.Rule{with(perHour("per-key", 5), func(r *fluxgate.Rule) { r.Scope, r.OnMissingIdentity = fluxgate.ScopeAPIKey, fluxgate.MissingRefuse })},
+			rules: []rules.Rule{with(perHour("per-key", 5), func(r *rules.Rule) { r.Scope, r.OnMissingIdentity = rules.ScopeAPIKey, rules.MissingRefuse })},
 		},
-		{name: "exempt", rules: []fluxgate.Rule{{ID: "friends", Action: fluxgate.ActionAllow, Priority: 1}, perHour("others", 5)}},
-		{name: "no-rule", rules: []fluxgate.Rule{with(perHour("elsewhere", 5), func(r *fluxgate.Rule) { r.Paths = []string{"/elsewhere"} })}},
+		{name: "exempt", rules: []rules.Rule{{ID: "friends", Action: rules.ActionAllow, Priority: 1}, perHour("others", 5)}},
+		{name: "no-rule", rules: []rules.Rule{with(perHour("elsewhere", 5), func(r *rules.Rule) { r.Paths = []string{"/elsewhere"} })}},
 		{
 			name: "no-rule-refused", engine: []fluxgate.Option{fluxgate.WithMissingRule(false)},
-			rules: []fluxgate.Rule{with(perHour("elsewhere", 5), func(r *fluxgate.Rule) { r.Paths = []string{"/elsewhere"} })},
+			rules: []rules.Rule{with(perHour("elsewhere", 5), func(r *rules.Rule) { r.Paths = []string{"/elsewhere"} })},
 		},
 		{
 			name: "no-rule-set-refused", engine: []fluxgate.Option{fluxgate.WithMissingRule(false)},
@@ -72,20 +73,20 @@ func scenarios(t testing.TB) []scenario {
 				httplimit.WithUserFunc(func(*http.Request) string { panic("the secret of the session store") }),
 			},
 		},
-		{name: "store-failure-local", rules: onFailure(fluxgate.FailLocal), away: true, engine: []fluxgate.Option{fluxgate.WithFallback(newStore(t), 0.1)}},
-		{name: "store-failure-local-rejected", rules: onFailure(fluxgate.FailLocal), away: true, engine: []fluxgate.Option{fluxgate.WithFallback(newStore(t), 0.1)}, before: 2},
-		{name: "store-failure-open", rules: onFailure(fluxgate.FailOpen), away: true},
-		{name: "store-failure-closed", rules: onFailure(fluxgate.FailClosed), away: true},
+		{name: "store-failure-local", rules: onFailure(rules.FailLocal), away: true, engine: []fluxgate.Option{fluxgate.WithFallback(newStore(t), 0.1)}},
+		{name: "store-failure-local-rejected", rules: onFailure(rules.FailLocal), away: true, engine: []fluxgate.Option{fluxgate.WithFallback(newStore(t), 0.1)}, before: 2},
+		{name: "store-failure-open", rules: onFailure(rules.FailOpen), away: true},
+		{name: "store-failure-closed", rules: onFailure(rules.FailClosed), away: true},
 	}
 }
 
 // perHour is a rule for everyone with one band of n an hour.
-func perHour(id string, n int64) fluxgate.Rule {
-	return fluxgate.Rule{ID: id, Bands: []fluxgate.Band{{Label: "hour", Capacity: n, Refill: time.Hour}}}
+func perHour(id string, n int64) rules.Rule {
+	return rules.Rule{ID: id, Bands: []rules.Band{{Label: "hour", Capacity: n, Refill: time.Hour}}}
 }
 
 // with changes a rule.
-func with(r fluxgate.Rule, change func(*fluxgate.Rule)) fluxgate.Rule {
+func with(r rules.Rule, change func(*rules.Rule)) rules.Rule {
 	change(&r)
 	return r
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/store/memstore"
 )
 
@@ -81,7 +82,7 @@ func TestAbuse_IdentitiesInStore_NoRace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := fluxgate.NewRuleSet(ruleSetID, fluxgate.Rule{ID: "per-key", Scope: fluxgate.ScopeAPIKey, Bands: []fluxgate.Band{fluxgate.PerHour(100)}})
+	set, err := rules.NewSet(ruleSetID, rules.Rule{ID: "per-key", Scope: rules.ScopeAPIKey, Bands: []rules.Band{rules.PerHour(100)}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,13 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
-	"github.com/fluxgate/fluxgate/admin"
-	"github.com/fluxgate/fluxgate/internal/testenv"
-	"github.com/fluxgate/fluxgate/rules"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // ruleFaults are faults of where the rules come from. Decisions go on with the rules
@@ -156,7 +156,7 @@ func announcements(name string, expect Expect, begin func(context.Context, *test
 }
 
 // put replaces the rules through the admin API of a server.
-func (d *Daemon) put(ctx context.Context, set *fluxgate.RuleSet) error {
+func (d *Daemon) put(ctx context.Context, set *rules.Set) error {
 	operator, err := admin.NewClient("http://"+d.Admin, admin.ClientConfig{Timeout: 10 * time.Second})
 	if err != nil {
 		return err
@@ -196,9 +196,9 @@ func (d *Daemon) verifyEdit(tb testing.TB, at *Daemon) func(context.Context) err
 }
 
 // withDenial is the rule set of the suite, edited.
-func withDenial(tb testing.TB) *fluxgate.RuleSet {
+func withDenial(tb testing.TB) *rules.Set {
 	tb.Helper()
-	set, err := fluxgate.NewRuleSet(ruleSetID, append(slices.Collect(ruleSet(tb).Rules()), fluxgate.Rule{ID: "edited", Paths: []string{"/edited"}, Action: fluxgate.ActionDeny})...)
+	set, err := rules.NewSet(ruleSetID, append(slices.Collect(ruleSet(tb).Rules()), rules.Rule{ID: "edited", Paths: []string{"/edited"}, Action: rules.ActionDeny})...)
 	if err != nil {
 		tb.Fatal(err)
 	}

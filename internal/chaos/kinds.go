@@ -7,13 +7,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // limits are the limits of one user: by bands of each kind, alone and together.
 type limits struct {
 	name  string // of the users and of the rules, and the path of the requests
-	bands []fluxgate.Band
+	bands []rules.Band
 	apart bool // a rule for each band
 }
 
@@ -24,19 +24,19 @@ const maxCapacity = 2 * Capacity
 const slotWork = 5 * time.Millisecond
 
 var (
-	burst  = fluxgate.Band{Label: "burst", Capacity: Capacity, RefillTokens: Rate, Refill: time.Second}
-	quota  = fluxgate.Band{Label: "quota", Kind: fluxgate.Quota, Capacity: maxCapacity, Period: "day"}
-	window = fluxgate.Band{Label: "window", Kind: fluxgate.SlidingWindow, Capacity: 2 * Rate, Refill: 2 * time.Second}
+	burst  = rules.Band{Label: "burst", Capacity: Capacity, RefillTokens: Rate, Refill: time.Second}
+	quota  = rules.Band{Label: "quota", Kind: rules.Quota, Capacity: maxCapacity, Period: "day"}
+	window = rules.Band{Label: "window", Kind: rules.SlidingWindow, Capacity: 2 * Rate, Refill: 2 * time.Second}
 	// Longer than a run, so that a slot that is not released is not taken for a free one.
-	slots = fluxgate.Band{Label: "slots", Kind: fluxgate.Concurrency, Capacity: 1, Hold: time.Minute}
+	slots = rules.Band{Label: "slots", Kind: rules.Concurrency, Capacity: 1, Hold: time.Minute}
 
 	allLimits = []limits{
-		{name: "user", bands: []fluxgate.Band{burst}},
-		{name: "quota", bands: []fluxgate.Band{quota}},
-		{name: "window", bands: []fluxgate.Band{window}},
-		{name: "slots", bands: []fluxgate.Band{slots}},
-		{name: "joined", bands: []fluxgate.Band{burst, quota, window, slots}},
-		{name: "apart", bands: []fluxgate.Band{burst, quota, window, slots}, apart: true},
+		{name: "user", bands: []rules.Band{burst}},
+		{name: "quota", bands: []rules.Band{quota}},
+		{name: "window", bands: []rules.Band{window}},
+		{name: "slots", bands: []rules.Band{slots}},
+		{name: "joined", bands: []rules.Band{burst, quota, window, slots}},
+		{name: "apart", bands: []rules.Band{burst, quota, window, slots}, apart: true},
 	}
 )
 
@@ -50,7 +50,7 @@ func limitsOf(user int) *limits {
 }
 
 // onlySlots reports whether the limits bound no tokens.
-func (l *limits) onlySlots() bool { return l.bands[0].Kind == fluxgate.Concurrency }
+func (l *limits) onlySlots() bool { return l.bands[0].Kind == rules.Concurrency }
 
 // refills returns 1 if a user that sends more than the rate gets the rate every second.
 func (l *limits) refills() int {
@@ -61,14 +61,14 @@ func (l *limits) refills() int {
 }
 
 // rules returns the rules of the limits.
-func (l *limits) rules() (all []fluxgate.Rule) {
-	one := fluxgate.Rule{ID: l.name, Paths: []string{"/" + l.name}, Scope: fluxgate.ScopeAPIKey, Bands: l.bands}
+func (l *limits) rules() (all []rules.Rule) {
+	one := rules.Rule{ID: l.name, Paths: []string{"/" + l.name}, Scope: rules.ScopeAPIKey, Bands: l.bands}
 	if !l.apart {
-		return []fluxgate.Rule{one}
+		return []rules.Rule{one}
 	}
 	for _, b := range l.bands {
 		rule := one
-		rule.ID, rule.Bands = l.name+"-"+b.Label, []fluxgate.Band{b}
+		rule.ID, rule.Bands = l.name+"-"+b.Label, []rules.Band{b}
 		all = append(all, rule)
 	}
 	return all
@@ -83,7 +83,7 @@ func pathOf(user string) string {
 // holdsSlot reports whether the requests of a user hold slots.
 func holdsSlot(user string) bool {
 	return slices.ContainsFunc(allLimits, func(l limits) bool {
-		return "/"+l.name == pathOf(user) && l.bands[len(l.bands)-1].Kind == fluxgate.Concurrency
+		return "/"+l.name == pathOf(user) && l.bands[len(l.bands)-1].Kind == rules.Concurrency
 	})
 }
 
@@ -104,12 +104,12 @@ func (l *limits) bound(first, last time.Time, losses int) (most int) {
 	for _, b := range l.bands {
 		lost := losses * int(b.Capacity)
 		switch b.Kind {
-		case fluxgate.Quota:
+		case rules.Quota:
 			const day = 24 * 60 * 60
 			most = min(most, lost+int(b.Capacity)*int(1+last.Unix()/day-first.Unix()/day))
-		case fluxgate.SlidingWindow:
+		case rules.SlidingWindow:
 			most = min(most, lost+int(b.Capacity)*int(1+took/b.Refill))
-		case fluxgate.Concurrency:
+		case rules.Concurrency:
 		default:
 			most = min(most, lost+int(b.Capacity)+int(took.Seconds()*Rate))
 		}

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // Find returns the fault with this name and path.
@@ -88,7 +88,7 @@ const OutageLimit = 400
 func Outage(tb testing.TB, outage, after time.Duration) (admitted int, due float64) {
 	tb.Helper()
 	file := filepath.Join(tb.TempDir(), "rules.json")
-	set, err := fluxgate.NewRuleSet(ruleSetID, fluxgate.Rule{ID: "per-key", Scope: fluxgate.ScopeAPIKey, Bands: []fluxgate.Band{fluxgate.PerMinute(OutageLimit)}})
+	set, err := rules.NewSet(ruleSetID, rules.Rule{ID: "per-key", Scope: rules.ScopeAPIKey, Bands: []rules.Band{rules.PerMinute(OutageLimit)}})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/httplimit"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/lease"
 	"github.com/fluxgate/fluxgate/store/memstore"
 	"github.com/fluxgate/fluxgate/store/redisstore"
@@ -32,13 +34,13 @@ const apiKeyHeader = "X-API-Key"
 const ruleSetID = "api-limits"
 
 // ruleSet limits every user.
-func ruleSet(tb testing.TB) *fluxgate.RuleSet {
+func ruleSet(tb testing.TB) *rules.Set {
 	tb.Helper()
-	var all []fluxgate.Rule
+	var all []rules.Rule
 	for _, l := range allLimits {
 		all = append(all, l.rules()...)
 	}
-	set, err := fluxgate.NewRuleSet(ruleSetID, all...)
+	set, err := rules.NewSet(ruleSetID, all...)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -73,13 +75,13 @@ func openGateway(tb testing.TB, uri string) *Gateway {
 }
 
 // serve decides requests by a store.
-func (g *Gateway) serve(tb testing.TB, store fluxgate.Store) {
+func (g *Gateway) serve(tb testing.TB, buckets store.Store) {
 	tb.Helper()
 	local, err := memstore.New(memstore.Config{})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	engine, err := fluxgate.New(store, fluxgate.Static(ruleSet(tb)), fluxgate.WithFallback(local, 1))
+	engine, err := fluxgate.New(buckets, fluxgate.Static(ruleSet(tb)), fluxgate.WithFallback(local, 1))
 	if err != nil {
 		tb.Fatal(err)
 	}

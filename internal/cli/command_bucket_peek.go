@@ -4,9 +4,11 @@ import (
 	"context"
 	"io"
 
+	"github.com/spf13/cobra"
+
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
-	"github.com/spf13/cobra"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 func newBucketPeek() *cobra.Command {
@@ -46,7 +48,7 @@ func writeBuckets(out io.Writer, found []admin.Bucket) {
 	for i := range found {
 		b := &found[i]
 		if len(b.Bands) == 0 {
-			t.add(b.Rule, none, unknown, 0, none, none, fluxgate.ModeEnforce, b.Key)
+			t.add(b.Rule, none, unknown, 0, none, none, rules.ModeEnforce, b.Key)
 		}
 		for j := range b.Bands {
 			b.Bands[j].Shadow = false // a bucket has no mode, its rule has

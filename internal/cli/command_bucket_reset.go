@@ -7,11 +7,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/internal/wire"
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // resetFlags say which buckets are reset.
@@ -74,7 +76,7 @@ func (f *resetFlags) read(cmd *cobra.Command) (reset admin.Reset, req *fluxgate.
 	}
 	reset = admin.Reset{RuleSet: req.RuleSet, Rule: f.rule, Key: f.key}
 	switch given := f.request.given(); {
-	case f.rule != "" && !fluxgate.ValidID(f.rule):
+	case f.rule != "" && !rules.ValidID(f.rule):
 		err = usage("--rule: %q is not a rule id", f.rule)
 	case given && f.key != "":
 		err = usage("name the caller by --key or by a request (--user, --ip and so on), not by both")
@@ -122,7 +124,7 @@ func (f *resetFlags) resetAll(ctx context.Context, cmd *cobra.Command, operator 
 	buckets := "all buckets of " + reset.RuleSet
 	if f.rule != "" {
 		buckets = fmt.Sprintf("all buckets of rule %s in %s", f.rule, reset.RuleSet)
-		if !slices.ContainsFunc(slices.Collect(version.RuleSet.Rules()), func(r fluxgate.Rule) bool { return r.ID == f.rule }) {
+		if !slices.ContainsFunc(slices.Collect(version.RuleSet.Rules()), func(r rules.Rule) bool { return r.ID == f.rule }) {
 			return fmt.Errorf("rule %q of rule set %q: %w", f.rule, reset.RuleSet, fluxgate.ErrNoRule)
 		}
 	}

@@ -6,10 +6,12 @@ import (
 	"io"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/client"
 	"github.com/fluxgate/fluxgate/internal/wire"
-	"github.com/spf13/cobra"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // checkFlags describe the request and the server.
@@ -60,7 +62,7 @@ func (f *checkFlags) run(cmd *cobra.Command, req *fluxgate.Request) (err error) 
 	}
 	var failed error
 	config := client.Config{
-		Timeout: time.Second, MaxWait: f.timeout, OnFailure: fluxgate.FailClosed,
+		Timeout: time.Second, MaxWait: f.timeout, OnFailure: rules.FailClosed,
 		Failed: func(_ context.Context, err error) { failed = err },
 	}
 	if config.Token, config.TLS, err = f.credentials(); err != nil {

@@ -6,10 +6,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/internal/printable"
-	"github.com/spf13/cobra"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // explanation is the output of explain.
@@ -118,9 +120,9 @@ func whyApplies(v *admin.Verdict) string {
 	var text string
 	missing := strings.Join(v.Missing, ", ")
 	switch {
-	case v.Action == string(fluxgate.ActionAllow):
+	case v.Action == string(rules.ActionAllow):
 		text = "allows it"
-	case v.Action == string(fluxgate.ActionDeny):
+	case v.Action == string(rules.ActionDeny):
 		text = "denies it"
 	case missing != "" && v.Key == "":
 		text = "refuses it without " + missing

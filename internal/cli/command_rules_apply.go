@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/spf13/cobra"
+
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/rules"
-	"github.com/spf13/cobra"
 )
 
 // applyFlags say what is applied, and how.
@@ -47,7 +47,7 @@ files, 2 if they differ and nothing was applied, 1 on an error.`,
 	return cmd
 }
 
-func (f *applyFlags) apply(ctx context.Context, cmd *cobra.Command, operator admin.Operator, sets []*fluxgate.RuleSet) error {
+func (f *applyFlags) apply(ctx context.Context, cmd *cobra.Command, operator admin.Operator, sets []*rules.Set) error {
 	proposals, err := propose(ctx, operator, sets...)
 	if err != nil {
 		return err

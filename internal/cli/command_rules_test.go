@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/memrules"
@@ -186,7 +185,7 @@ func TestRulesList_Pages(t *testing.T) {
 	source := memrules.New(memrules.Config{})
 	const many = 30
 	for i := range many {
-		set, err := fluxgate.NewRuleSet(fmt.Sprintf("set-%02d", i))
+		set, err := rules.NewSet(fmt.Sprintf("set-%02d", i))
 		if err != nil {
 			t.Fatal(err)
 		}

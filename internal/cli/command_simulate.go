@@ -10,10 +10,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/spf13/cobra"
+
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/internal/simulate"
-	"github.com/spf13/cobra"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // simulateFlags are those of simulate.
@@ -177,7 +178,7 @@ func (f *simulateFlags) replay(cmd *cobra.Command, cfg simulate.Config, bar *pro
 }
 
 // current returns the rule set of --against.
-func (f *simulateFlags) current(cmd *cobra.Command, id string) (set *fluxgate.RuleSet, err error) {
+func (f *simulateFlags) current(cmd *cobra.Command, id string) (set *rules.Set, err error) {
 	if !strings.Contains(f.against, "://") {
 		return f.read(cmd, f.against, id)
 	}
@@ -194,7 +195,7 @@ func (f *simulateFlags) current(cmd *cobra.Command, id string) (set *fluxgate.Ru
 
 // read reads the rule set of a file: the one that --rule-set names, or like names, or the
 // only one.
-func (f *simulateFlags) read(cmd *cobra.Command, name, like string) (*fluxgate.RuleSet, error) {
+func (f *simulateFlags) read(cmd *cobra.Command, name, like string) (*rules.Set, error) {
 	sets, err := new(fileFlags).readRules(cmd, name)
 	if err != nil {
 		return nil, err

@@ -12,9 +12,10 @@ import (
 	"os"
 	"slices"
 
-	"github.com/fluxgate/fluxgate"
-	"github.com/fluxgate/fluxgate/server/config"
 	"github.com/spf13/cobra"
+
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/server/config"
 )
 
 func newToken() *cobra.Command {
@@ -75,7 +76,7 @@ func (t *tokenEntry) read(roles []string) error {
 	if t.Name == "" || len(roles) == 0 {
 		return usage("--name and --role are required, such as --name billing --role check")
 	}
-	if !fluxgate.ValidID(t.Name) {
+	if !rules.ValidID(t.Name) {
 		return usage("--name: %q is not a name: use 1 to 64 of A-Z a-z 0-9 . _ -", t.Name)
 	}
 	for _, role := range roles {

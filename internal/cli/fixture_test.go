@@ -15,7 +15,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/fluxgate/fluxgate/rules"
@@ -225,8 +224,8 @@ func (c otherOperator) sets(t *testing.T, id string, capacity int64, comment str
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := fluxgate.NewRuleSet(id, fluxgate.Rule{
-		ID: id + "-rule", Scope: fluxgate.ScopeUser, Bands: []fluxgate.Band{{Label: "hourly", Capacity: capacity, Refill: 3600e9}},
+	set, err := rules.NewSet(id, rules.Rule{
+		ID: id + "-rule", Scope: rules.ScopeUser, Bands: []rules.Band{{Label: "hourly", Capacity: capacity, Refill: 3600e9}},
 	})
 	if err != nil {
 		t.Fatal(err)

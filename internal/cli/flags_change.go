@@ -8,11 +8,11 @@ import (
 	"net"
 	"strings"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/spf13/cobra"
+
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/internal/printable"
 	"github.com/fluxgate/fluxgate/rules"
-	"github.com/spf13/cobra"
 )
 
 // changeFlags are shared by the commands that change rules.
@@ -57,12 +57,12 @@ type proposal struct {
 	id   string
 	base int64 // the revision it was compared with, 0 if there was none
 	// before is nil if there is no rule set.
-	before, after *fluxgate.RuleSet
+	before, after *rules.Set
 	changes       []rules.RuleDiff
 }
 
 // propose compares rule sets with the current ones.
-func propose(ctx context.Context, source rules.Source, sets ...*fluxgate.RuleSet) ([]*proposal, error) {
+func propose(ctx context.Context, source rules.Source, sets ...*rules.Set) ([]*proposal, error) {
 	all := make([]*proposal, len(sets))
 	for i, set := range sets {
 		now, err := source.Load(ctx, set.ID())
@@ -103,7 +103,7 @@ func summary(changes []rules.RuleDiff) string {
 	counts := map[rules.DiffKind]int{}
 	var parts []string
 	for i := range changes {
-		if c := &changes[i]; c.Rule == rules.CostTables {
+		if c := &changes[i]; c.Rule == rules.DiffCostTables {
 			parts = append(parts, fmt.Sprintf("%s %s", c.Rule, c.Change))
 		} else {
 			counts[c.Change]++
@@ -177,7 +177,7 @@ func describeConflict(screen io.Writer, id string, c *admin.Conflict) string {
 func uncertain(err error) bool {
 	var (
 		problem *admin.Problem // the server answered
-		invalid *fluxgate.ValidationError
+		invalid *rules.ValidationError
 		network *net.OpError
 	)
 	switch {

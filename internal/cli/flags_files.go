@@ -10,10 +10,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/spf13/cobra"
+
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/envoyrules"
 	"github.com/fluxgate/fluxgate/rules/filerules"
-	"github.com/spf13/cobra"
 )
 
 // fileFlags name files with rules, and their format.
@@ -49,7 +50,7 @@ func (f *fileFormat) String() string { return string(*f) }
 func (f *fileFormat) Type() string   { return "format" }
 
 // parseFunc parses the text of a file. Nil is that of package filerules.
-type parseFunc func(name string, data []byte) ([]*fluxgate.RuleSet, error)
+type parseFunc func(name string, data []byte) ([]*rules.Set, error)
 
 // parser returns the function that parses files. Notes on them go to standard error.
 func (f *fileFlags) parser(cmd *cobra.Command) parseFunc {
@@ -75,12 +76,12 @@ func looksLikeFile(name string) bool {
 		return true
 	}
 	info, err := os.Stat(name)
-	return err == nil && (!info.IsDir() || !fluxgate.ValidID(name))
+	return err == nil && (!info.IsDir() || !rules.ValidID(name))
 }
 
 // read reads the rule sets of all files in the order of their ids, and returns
 // the errors of all files.
-func (f *fileFlags) read(cmd *cobra.Command) (sets []*fluxgate.RuleSet, problems []error) {
+func (f *fileFlags) read(cmd *cobra.Command) (sets []*rules.Set, problems []error) {
 	if len(f.names) == 0 {
 		return nil, []error{usage("name the rules: -f FILE, -f FOLDER, or -f - for standard input")}
 	}
@@ -101,14 +102,14 @@ func (f *fileFlags) read(cmd *cobra.Command) (sets []*fluxgate.RuleSet, problems
 		}
 		sets = append(sets, found...)
 	}
-	slices.SortStableFunc(sets, func(a, b *fluxgate.RuleSet) int { return strings.Compare(a.ID(), b.ID()) })
+	slices.SortStableFunc(sets, func(a, b *rules.Set) int { return strings.Compare(a.ID(), b.ID()) })
 	return sets, problems
 }
 
 // maxInput is how many bytes are read from standard input, as many as from a file.
 const maxInput = 16 << 20
 
-func (f *fileFlags) readRules(cmd *cobra.Command, name string) ([]*fluxgate.RuleSet, error) {
+func (f *fileFlags) readRules(cmd *cobra.Command, name string) ([]*rules.Set, error) {
 	ctx, parse := cmd.Context(), f.parser(cmd)
 	if name == "-" {
 		return readStdin(cmd.InOrStdin(), parse)
@@ -124,7 +125,7 @@ func (f *fileFlags) readRules(cmd *cobra.Command, name string) ([]*fluxgate.Rule
 	if err != nil {
 		return nil, err
 	}
-	var sets []*fluxgate.RuleSet
+	var sets []*rules.Set
 	for _, id := range ids {
 		version, err := source.Load(ctx, id)
 		if err != nil {
@@ -135,7 +136,7 @@ func (f *fileFlags) readRules(cmd *cobra.Command, name string) ([]*fluxgate.Rule
 	return sets, nil
 }
 
-func readStdin(stdin io.Reader, parse parseFunc) ([]*fluxgate.RuleSet, error) {
+func readStdin(stdin io.Reader, parse parseFunc) ([]*rules.Set, error) {
 	text, err := io.ReadAll(io.LimitReader(stdin, maxInput+1))
 	if err == nil && len(text) > maxInput {
 		err = errors.New("more than 16 MiB")

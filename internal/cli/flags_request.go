@@ -4,9 +4,11 @@ import (
 	"net/netip"
 	"strings"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // requestFlags describe a request.
@@ -94,8 +96,8 @@ func (f *requestFlags) read() (*fluxgate.Request, error) {
 		}
 		req.Descriptor = append(req.Descriptor, fluxgate.DescriptorEntry{Key: key, Value: value})
 	}
-	if len(req.Descriptor) > fluxgate.MaxDescriptor {
-		return nil, usage("--descriptor: %d entries, at most %d are possible", len(req.Descriptor), fluxgate.MaxDescriptor)
+	if len(req.Descriptor) > rules.MaxDescriptor {
+		return nil, usage("--descriptor: %d entries, at most %d are possible", len(req.Descriptor), rules.MaxDescriptor)
 	}
 	return &req, nil
 }
@@ -119,7 +121,7 @@ func (f *requestFlags) checkCosts() error {
 
 // checkRuleSet refuses what cannot be the id of a rule set.
 func checkRuleSet(id string) error {
-	if !fluxgate.ValidID(id) {
+	if !rules.ValidID(id) {
 		return usage("%q is not a rule set id: use 1 to 64 of A-Z a-z 0-9 . _ -", id)
 	}
 	return nil

@@ -11,6 +11,8 @@ import (
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/printable"
 	"github.com/fluxgate/fluxgate/internal/wire"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // writeDecision writes a decision: a line with the result and a row for each
@@ -34,7 +36,7 @@ func writeDecision(out io.Writer, d *wire.Decision, held string) {
 	if d.Degraded {
 		text += ", degraded: Redis unavailable"
 	}
-	if d.Source == fluxgate.FromFallback.String() {
+	if d.Source == store.FromFallback.String() {
 		text += ", counted in memory"
 	}
 	printf(out, "%s\n", text)
@@ -65,20 +67,20 @@ type bandTable struct{ table }
 func newBandTable() *bandTable {
 	return &bandTable{table{
 		columns:  []string{"RULE", "BAND", "COUNTS", "COST", "LEFT", "OWED", "OF", "FULL IN", "MODE", "BUCKET"},
-		optional: map[string]string{"COUNTS": fluxgate.MeasureRequests, "COST": "1", "OWED": "0", "MODE": string(fluxgate.ModeEnforce), "BUCKET": none},
+		optional: map[string]string{"COUNTS": rules.MeasureRequests, "COST": "1", "OWED": "0", "MODE": string(rules.ModeEnforce), "BUCKET": none},
 	}}
 }
 
 func (t *bandTable) addBand(b *wire.Band, key string) {
-	mode := fluxgate.ModeEnforce
+	mode := rules.ModeEnforce
 	if b.Shadow {
-		mode = fluxgate.ModeShadow
+		mode = rules.ModeShadow
 	}
 	var left, full any = b.Remaining, ceil(b.FullAfterMs, time.Second)
-	if b.Status == fluxgate.Unavailable.String() || b.Status == fluxgate.NotAsked.String() {
+	if b.Status == store.Unavailable.String() || b.Status == store.NotAsked.String() {
 		left, full = unknown, unknown
 	}
-	measure, cost := cmp.Or(b.Measure, fluxgate.MeasureRequests), max(1, b.Cost)
+	measure, cost := cmp.Or(b.Measure, rules.MeasureRequests), max(1, b.Cost)
 	t.add(b.Rule, b.Definition().Name(), measure, cost, left, b.Owed, b.Limit, full, mode, key)
 }
 

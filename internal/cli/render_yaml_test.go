@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/filerules"
 )
@@ -37,9 +36,9 @@ func TestYAMLText_RoundTrip(t *testing.T) {
 		texts = append(texts, b.String())
 	}
 	for _, text := range texts {
-		set, err := fluxgate.NewRuleSet("s", fluxgate.Rule{
-			ID: "a", Bands: []fluxgate.Band{{Capacity: 1, Refill: 1e9}},
-			When: fluxgate.When{Attributes: map[string][]string{"plan": {"x" + text, text + "x"}}},
+		set, err := rules.NewSet("s", rules.Rule{
+			ID: "a", Bands: []rules.Band{{Capacity: 1, Refill: 1e9}},
+			When: rules.When{Attributes: map[string][]string{"plan": {"x" + text, text + "x"}}},
 			Attributes: map[string]any{
 				"text": text, "list": []any{text, []any{text, []any{}}, map[string]any{text: text, "z": map[string]any{}}}, "key": map[string]any{text: nil, "more": true},
 				"number": json.Number("123456789012345678901234567890.5"), "large": json.Number("1e400"), "nested": []any{map[string]any{"a": []any{[]any{1, 2}}}},
@@ -48,7 +47,7 @@ func TestYAMLText_RoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%q: %v", text, err)
 		}
-		if priced, err := set.WithCostTables(fluxgate.CostTables{"usd": {text: {Input: 1, Output: 2}, "*": {}}}); err == nil { // a valid name
+		if priced, err := set.WithCostTables(rules.CostTables{"usd": {text: {Input: 1, Output: 2}, "*": {}}}); err == nil { // a valid name
 			set = priced
 		}
 		doc, err := newRuleSetDocument(set)
@@ -94,31 +93,31 @@ c:
 }
 
 // anyRule makes up a rule of everything that documents may leave out.
-func anyRule(random *rand.Rand, id string) fluxgate.Rule {
+func anyRule(random *rand.Rand, id string) rules.Rule {
 	one := func(n int) bool { return random.IntN(n) == 0 }
-	r := fluxgate.Rule{ID: id, Disabled: one(3), Priority: random.IntN(3) - 1, RuleSetID: "s", CreatedAt: time.Unix(1, 0), UpdatedAt: time.Unix(2, 0)}
-	r.Scope = []fluxgate.Scope{"", fluxgate.ScopeGlobal, fluxgate.ScopeUser, "PER_IP", fluxgate.ScopeComposite}[random.IntN(5)]
-	if r.Scope == fluxgate.ScopeComposite {
+	r := rules.Rule{ID: id, Disabled: one(3), Priority: random.IntN(3) - 1, RuleSetID: "s", CreatedAt: time.Unix(1, 0), UpdatedAt: time.Unix(2, 0)}
+	r.Scope = []rules.Scope{"", rules.ScopeGlobal, rules.ScopeUser, "PER_IP", rules.ScopeComposite}[random.IntN(5)]
+	if r.Scope == rules.ScopeComposite {
 		r.KeyFields = []string{"ip", "path"}
 	}
-	r.Cost = []string{"", fluxgate.MeasureRequests, fluxgate.MeasureTokens, "usd"}[random.IntN(4)]
-	r.Mode = []fluxgate.Mode{"", fluxgate.ModeEnforce, fluxgate.ModeShadow}[random.IntN(3)]
-	r.OnMissingIdentity = []fluxgate.OnMissingIdentity{"", fluxgate.MissingIP, fluxgate.MissingRefuse}[random.IntN(3)]
+	r.Cost = []string{"", rules.MeasureRequests, rules.MeasureTokens, "usd"}[random.IntN(4)]
+	r.Mode = []rules.Mode{"", rules.ModeEnforce, rules.ModeShadow}[random.IntN(3)]
+	r.OnMissingIdentity = []rules.OnMissingIdentity{"", rules.MissingIP, rules.MissingRefuse}[random.IntN(3)]
 	if one(4) {
-		r.Action, r.Mode = []fluxgate.Action{fluxgate.ActionAllow, fluxgate.ActionDeny}[random.IntN(2)], ""
+		r.Action, r.Mode = []rules.Action{rules.ActionAllow, rules.ActionDeny}[random.IntN(2)], ""
 		return r
 	}
 	if one(2) {
-		r.Action = fluxgate.ActionLimit
+		r.Action = rules.ActionLimit
 	}
 	units := []time.Duration{time.Millisecond, time.Second, time.Minute, time.Hour, 24 * time.Hour}
 	for i := range 1 + random.IntN(3) {
-		b := fluxgate.Band{Label: fmt.Sprint("band-", i), Capacity: 1 + random.Int64N(5), Refill: time.Duration(1+random.IntN(100)) * units[random.IntN(len(units))]}
+		b := rules.Band{Label: fmt.Sprint("band-", i), Capacity: 1 + random.Int64N(5), Refill: time.Duration(1+random.IntN(100)) * units[random.IntN(len(units))]}
 		if one(2) {
 			b.RefillTokens = 1 + random.Int64N(5)
 		}
 		if one(3) {
-			b.Kind = fluxgate.TokenBucket
+			b.Kind = rules.TokenBucket
 		}
 		r.Bands = append(r.Bands, b)
 	}
@@ -129,7 +128,7 @@ func anyRule(random *rand.Rand, id string) fluxgate.Rule {
 func TestRuleSetDocument_Defaults(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 5))
 	for range 500 {
-		set, err := fluxgate.NewRuleSet("s", anyRule(random, "a"), anyRule(random, "b"))
+		set, err := rules.NewSet("s", anyRule(random, "a"), anyRule(random, "b"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -161,10 +160,10 @@ func TestRuleSetDocument_Defaults(t *testing.T) {
 
 // Each kind of band is written with its own fields.
 func TestRuleSetDocument_Kinds(t *testing.T) {
-	for want, band := range map[bandDocument]fluxgate.Band{
-		{Kind: fluxgate.Quota, Capacity: 5, Period: "month", Timezone: "Asia/Tokyo"}: {Kind: fluxgate.Quota, Capacity: 5, Period: "month", Timezone: "Asia/Tokyo"},
-		{Kind: fluxgate.SlidingWindow, Capacity: 5, Period: "90s"}:                   {Kind: fluxgate.SlidingWindow, Capacity: 5, Refill: 90 * time.Second},
-		{Kind: fluxgate.Concurrency, Capacity: 5, Hold: "90s"}:                       {Kind: fluxgate.Concurrency, Capacity: 5, Hold: 90 * time.Second},
+	for want, band := range map[bandDocument]rules.Band{
+		{Kind: rules.Quota, Capacity: 5, Period: "month", Timezone: "Asia/Tokyo"}: {Kind: rules.Quota, Capacity: 5, Period: "month", Timezone: "Asia/Tokyo"},
+		{Kind: rules.SlidingWindow, Capacity: 5, Period: "90s"}:                   {Kind: rules.SlidingWindow, Capacity: 5, Refill: 90 * time.Second},
+		{Kind: rules.Concurrency, Capacity: 5, Hold: "90s"}:                       {Kind: rules.Concurrency, Capacity: 5, Hold: 90 * time.Second},
 	} {
 		if got := newBandDocument(band); got != want {
 			t.Errorf("%+v, want %+v", got, want)
@@ -177,7 +176,7 @@ func TestRuleSetDocument_Periods(t *testing.T) {
 	for want, period := range map[string]time.Duration{
 		"100ms": 100 * time.Millisecond, "1s": time.Second, "90s": 90 * time.Second, "1h": time.Hour, "90m": 90 * time.Minute, "1d": 24 * time.Hour, "30d": 720 * time.Hour,
 	} {
-		b := newBandDocument(fluxgate.Band{Capacity: 5, RefillTokens: 5, Refill: period})
+		b := newBandDocument(rules.Band{Capacity: 5, RefillTokens: 5, Refill: period})
 		if b.Refill != want || b.RefillTokens != 0 {
 			t.Errorf("%v is %+v", period, b)
 		}

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/memrules"
@@ -68,7 +67,7 @@ func TestDefaultRuleSet_OnlyOne(t *testing.T) {
 	source := memrules.New(memrules.Config{})
 	for i, want := range []string{"there are no rule sets", "set-00", "there are several rule sets: choose one with --rule-set: set-00, set-01"} {
 		if i > 0 {
-			set, err := fluxgate.NewRuleSet(fmt.Sprintf("set-%02d", i-1))
+			set, err := rules.NewSet(fmt.Sprintf("set-%02d", i-1))
 			if err != nil {
 				t.Fatal(err)
 			}

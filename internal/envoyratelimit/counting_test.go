@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/envoyrules"
 	"github.com/fluxgate/fluxgate/server/rls"
 	"github.com/fluxgate/fluxgate/store/memstore"
@@ -92,7 +93,7 @@ func (c *comparison) sequence(seed uint64) {
 }
 
 // serve starts our server over a store in memory, on the clock of the test.
-func (c *comparison) serve(set *fluxgate.RuleSet) (stop func()) {
+func (c *comparison) serve(set *rules.Set) (stop func()) {
 	store := fluxgate.Must(memstore.New(memstore.Config{Clock: func() time.Time { return time.Unix(c.seconds, 0) }}))
 	engine := fluxgate.Must(fluxgate.New(store, fluxgate.Static(set)))
 	server := grpc.NewServer(grpc.ForceServerCodecV2(rls.Codec()))

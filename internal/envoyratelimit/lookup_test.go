@@ -8,7 +8,9 @@ import (
 	"testing"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/envoyrules"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/memstore"
 )
 
@@ -38,8 +40,8 @@ func TestLookup(t *testing.T) {
 			continue
 		}
 		ours := newEngine(t, set)
-		counters := map[string]fluxgate.Key{}
-		byKey := map[fluxgate.Key]string{}
+		counters := map[string]store.Key{}
+		byKey := map[store.Key]string{}
 		for range descriptors {
 			entries := g.descriptor()
 			want, counter := theirs.limit("d", entries)
@@ -102,7 +104,7 @@ descriptors:
 // engine is an engine with one rule set.
 type engine struct{ *fluxgate.Engine }
 
-func newEngine(t *testing.T, set *fluxgate.RuleSet) engine {
+func newEngine(t *testing.T, set *rules.Set) engine {
 	t.Helper()
 	store, err := memstore.New(memstore.Config{})
 	if err != nil {
@@ -117,7 +119,7 @@ func newEngine(t *testing.T, set *fluxgate.RuleSet) engine {
 }
 
 // limit returns what applies to a descriptor, by the explanation and by the decision.
-func (e engine) limit(t *testing.T, entries []fluxgate.DescriptorEntry) (outcome, fluxgate.Key) {
+func (e engine) limit(t *testing.T, entries []fluxgate.DescriptorEntry) (outcome, store.Key) {
 	t.Helper()
 	request := &fluxgate.Request{Descriptor: entries}
 	decision, err := e.Check(t.Context(), request)
@@ -129,7 +131,7 @@ func (e engine) limit(t *testing.T, entries []fluxgate.DescriptorEntry) (outcome
 		t.Fatal(err)
 	}
 	var found outcome
-	var key fluxgate.Key
+	var key store.Key
 	id := ""
 	for _, v := range verdicts {
 		if !v.Applies {
@@ -140,12 +142,12 @@ func (e engine) limit(t *testing.T, entries []fluxgate.DescriptorEntry) (outcome
 		}
 		id, key = v.Rule.ID, v.Key
 		found.name, _ = v.Rule.Attributes[envoyrules.AttributeName].(string)
-		found.unlimited = v.Rule.Action == fluxgate.ActionAllow
-		found.shadow, found.quota = v.Rule.Mode == fluxgate.ModeShadow, v.Rule.Mode == fluxgate.ModeAlternative
+		found.unlimited = v.Rule.Action == rules.ActionAllow
+		found.shadow, found.quota = v.Rule.Mode == rules.ModeShadow, v.Rule.Mode == rules.ModeAlternative
 		for _, b := range v.Rule.Bands {
 			found.requests, found.unit = b.Capacity, strings.ToUpper(string(b.Period))
 		}
-		if v.Rule.Action == fluxgate.ActionDeny {
+		if v.Rule.Action == rules.ActionDeny {
 			found.unit = "SECOND" // the generator's unit of limits without requests
 		}
 	}

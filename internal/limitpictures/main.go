@@ -10,14 +10,14 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 var (
-	bucket = fluxgate.Band{Capacity: 10, Refill: time.Minute}
-	quota  = fluxgate.Band{Kind: fluxgate.Quota, Capacity: 10, Period: "minute"}
-	window = fluxgate.Band{Kind: fluxgate.SlidingWindow, Capacity: 10, Refill: time.Minute}
-	slots  = fluxgate.Band{Kind: fluxgate.Concurrency, Capacity: 3, Hold: 10 * time.Second}
+	bucket = rules.Band{Capacity: 10, Refill: time.Minute}
+	quota  = rules.Band{Kind: rules.Quota, Capacity: 10, Period: "minute"}
+	window = rules.Band{Kind: rules.SlidingWindow, Capacity: 10, Refill: time.Minute}
+	slots  = rules.Band{Kind: rules.Concurrency, Capacity: 3, Hold: 10 * time.Second}
 )
 
 // The first three kinds get the same requests, so that they can be compared.

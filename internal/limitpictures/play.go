@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/store/memstore"
 )
 
@@ -42,22 +43,22 @@ func stepTo(levels []level, at, left float64) []level {
 
 // history is what happened to the requests of a script.
 type history struct {
-	band    fluxgate.Band
+	band    rules.Band
 	length  float64
 	answers []answer
 	levels  []level
 }
 
 // play sends the requests of a script to an engine.
-func play(band fluxgate.Band, length float64, script []call) *history {
+func play(band rules.Band, length float64, script []call) *history {
 	now := 0.0
 	// An engine computes the edges of periods by the clock of the machine. Those of
 	// minutes in UTC are the same whenever the pictures are drawn.
 	midnight := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 	clock := func() time.Time { return midnight.Add(time.Duration(now * float64(time.Second))) }
 	store := fluxgate.Must(memstore.New(memstore.Config{Clock: clock}))
-	rules := fluxgate.Must(fluxgate.NewRuleSet("pictures", fluxgate.Rule{ID: "one", Bands: []fluxgate.Band{band}}))
-	engine := fluxgate.Must(fluxgate.New(store, fluxgate.Static(rules)))
+	set := fluxgate.Must(rules.NewSet("pictures", rules.Rule{ID: "one", Bands: []rules.Band{band}}))
+	engine := fluxgate.Must(fluxgate.New(store, fluxgate.Static(set)))
 	ctx := context.Background()
 	h := &history{band: band, length: length}
 	read := func() {

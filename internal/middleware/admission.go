@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // ErrNoAdmission is returned for a context that is not of a middleware.
@@ -41,16 +42,16 @@ func All(ctx context.Context) iter.Seq[*Admission] {
 
 // Settle is [Admission.Settle] of the admission that [FromContext] finds. If
 // there is none the error is ErrNoAdmission.
-func Settle(ctx context.Context, actual int64) (fluxgate.Settlement, error) {
+func Settle(ctx context.Context, actual int64) (store.Settlement, error) {
 	a, ok := FromContext(ctx)
 	if !ok {
-		return fluxgate.Settlement{}, ErrNoAdmission
+		return store.Settlement{}, ErrNoAdmission
 	}
 	return a.Settle(ctx, actual)
 }
 
 // SettleUsage is [Admission.SettleUsage] of the admission that [FromContext] finds.
-func SettleUsage(ctx context.Context, usage *fluxgate.Usage) (map[string]fluxgate.Settlement, error) {
+func SettleUsage(ctx context.Context, usage *fluxgate.Usage) (map[string]store.Settlement, error) {
 	a, ok := FromContext(ctx)
 	if !ok {
 		return nil, ErrNoAdmission
@@ -70,10 +71,10 @@ func (a *Admission) RuleSet() string { return a.ruleSet }
 //
 // Settling does not end with ctx, since the client may have gone. It takes at
 // most a second.
-func (a *Admission) Settle(ctx context.Context, actual int64) (fluxgate.Settlement, error) {
+func (a *Admission) Settle(ctx context.Context, actual int64) (store.Settlement, error) {
 	receipt := a.decision.Receipt()
 	if receipt == nil {
-		return fluxgate.Settlement{}, nil
+		return store.Settlement{}, nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
@@ -82,7 +83,7 @@ func (a *Admission) Settle(ctx context.Context, actual int64) (fluxgate.Settleme
 
 // SettleUsage is Settle for all rules, with what the request has used. It returns
 // the settlements by measure.
-func (a *Admission) SettleUsage(ctx context.Context, usage *fluxgate.Usage) (map[string]fluxgate.Settlement, error) {
+func (a *Admission) SettleUsage(ctx context.Context, usage *fluxgate.Usage) (map[string]store.Settlement, error) {
 	receipt := a.decision.Receipt()
 	if receipt == nil {
 		return nil, nil

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // The headers, in the order in which their values are written.
@@ -112,17 +114,17 @@ func (v headerValues) set(h map[string][]string, i int, value string) {
 // appendStates appends the RateLimit list and finds the rules of the
 // RateLimit-Policy list. It reports failure if there are too many entries, or if
 // the bands are not those of the rules because the fallback decided.
-func (w *Headers) appendStates(text []byte, rules *[maxEntries]*ruleNames, d *fluxgate.Decision) (_ []byte, count int, ok bool) {
+func (w *Headers) appendStates(text []byte, names *[maxEntries]*ruleNames, d *fluxgate.Decision) (_ []byte, count int, ok bool) {
 	if d.Degraded {
 		return text, 0, false
 	}
-	var last *fluxgate.Rule
+	var last *rules.Rule
 	entries, position := 0, 0
 	for b := range d.Bands() {
 		if b.Shadow() {
 			continue
 		}
-		if b.Status == fluxgate.NotAsked {
+		if b.Status == store.NotAsked {
 			return text, 0, false
 		}
 		if entries == maxEntries {
@@ -130,13 +132,13 @@ func (w *Headers) appendStates(text []byte, rules *[maxEntries]*ruleNames, d *fl
 		}
 		if b.Rule != last {
 			last, position = b.Rule, 0
-			rules[count] = w.rules.of(b.Rule)
+			names[count] = w.rules.of(b.Rule)
 			count++
 		}
 		if entries > 0 {
 			text = append(text, ", "...)
 		}
-		text = append(text, rules[count-1].names[position]...)
+		text = append(text, names[count-1].names[position]...)
 		text = appendState(text, &b, d)
 		entries++
 		position++

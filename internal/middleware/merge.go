@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // merge writes the lists if there are too many entries, or if an outer limiter has
@@ -14,7 +15,7 @@ func (v headerValues) merge(h map[string][]string, d *fluxgate.Decision) {
 	entries := parseEntries(h[v.names[stateHeader]], h[v.names[policyHeader]])
 	binding := d.RuleID + "." + d.Band
 	for b := range d.Bands() {
-		if b.Shadow() || b.Status == fluxgate.Unavailable || b.Status == fluxgate.NotAsked {
+		if b.Shadow() || b.Status == store.Unavailable || b.Status == store.NotAsked {
 			continue
 		}
 		name := b.Rule.ID + "." + b.Band.Name()

@@ -9,19 +9,19 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // ruleNames is the constant part of the headers for a rule.
 type ruleNames struct {
 	id       string
 	measure  string
-	bands    []fluxgate.Band
+	bands    []rules.Band
 	names    []string // "rule.band", with its quotes, of each band
 	policies string   // the rule's part of the RateLimit-Policy list
 }
 
-func newRuleNames(r *fluxgate.Rule) *ruleNames {
+func newRuleNames(r *rules.Rule) *ruleNames {
 	n := &ruleNames{id: r.ID, measure: r.Measure(), bands: slices.Clone(r.Bands), names: make([]string, len(r.Bands))}
 	policies := make([]string, len(r.Bands))
 	for i := range r.Bands {
@@ -34,7 +34,7 @@ func newRuleNames(r *fluxgate.Rule) *ruleNames {
 
 // describes reports whether the names are those of a rule. A reloaded rule is
 // another one in memory, mostly with the same content.
-func (n *ruleNames) describes(r *fluxgate.Rule) bool {
+func (n *ruleNames) describes(r *rules.Rule) bool {
 	return n.id == r.ID && n.measure == r.Measure() && slices.Equal(n.bands, r.Bands)
 }
 
@@ -47,7 +47,7 @@ type nameCache struct {
 
 func newNameCache() *nameCache { return &nameCache{seed: maphash.MakeSeed()} }
 
-func (c *nameCache) of(r *fluxgate.Rule) *ruleNames {
+func (c *nameCache) of(r *rules.Rule) *ruleNames {
 	slot := &c.slots[maphash.String(c.seed, r.ID)%uint64(len(c.slots))]
 	if known := slot.Load(); known != nil && known.describes(r) {
 		return known
@@ -60,13 +60,13 @@ func (c *nameCache) of(r *fluxgate.Rule) *ruleNames {
 // policyOf returns an entry of the RateLimit-Policy list: the limit, its unit if that
 // is not requests, and the time in which an empty band becomes full. The periods of a quota have no fixed length,
 // and requests at the same time have no period.
-func policyOf(name, measure string, limit int64, b *fluxgate.Band) string {
+func policyOf(name, measure string, limit int64, b *rules.Band) string {
 	text := append([]byte(name), ";q="...)
 	text = strconv.AppendInt(text, min(limit, maxInteger), 10)
-	if measure != fluxgate.MeasureRequests {
+	if measure != rules.MeasureRequests {
 		text = append(append(text, ";qu="...), quote(measure)...)
 	}
-	if b.Kind == fluxgate.Quota || b.Kind == fluxgate.Concurrency {
+	if b.Kind == rules.Quota || b.Kind == rules.Concurrency {
 		return string(text)
 	}
 	text = append(text, ";w="...)
@@ -76,7 +76,7 @@ func policyOf(name, measure string, limit int64, b *fluxgate.Band) string {
 // window returns how long an empty band takes to become full, in seconds, rounded
 // up: a caller within the quota in this window is never rejected. Valid rules are
 // full within decades.
-func window(b *fluxgate.Band) int64 {
+func window(b *rules.Band) int64 {
 	high, low := bits.Mul64(uint64(b.Capacity), uint64(b.Refill))
 	full, _ := bits.Div64(high, low, uint64(b.Tokens()))
 	return CeilSeconds(time.Duration(full))

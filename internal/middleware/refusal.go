@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // Detail says why a request does not pass, and what to do.
@@ -72,8 +73,8 @@ func Violated(d *fluxgate.Decision) []string {
 	}
 	names := []string{d.RuleID + "." + d.Band}
 	for b := range d.Bands() {
-		exceeds := b.Status == fluxgate.Rejected && b.Wait > 0 ||
-			b.Status == fluxgate.TooCostly && b.Cost > b.Limit
+		exceeds := b.Status == store.Rejected && b.Wait > 0 ||
+			b.Status == store.TooCostly && b.Cost > b.Limit
 		if b.Shadow() || !exceeds {
 			continue
 		}

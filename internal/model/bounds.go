@@ -4,7 +4,7 @@ import (
 	"math/big"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // This file is what FluxGate publishes about its limits, and the tolerances of the
@@ -13,68 +13,68 @@ import (
 
 // tokenBucketBound is what a token bucket admits in any time T: at most C + R·T/D. A request that waits counts
 // when its tokens are due.
-func tokenBucketBound(b *fluxgate.Band, t time.Duration) *big.Rat {
+func tokenBucketBound(b *rules.Band, t time.Duration) *big.Rat {
 	return new(big.Rat).Add(whole(b.Capacity), regained(b, t))
 }
 
 // quotaBound is what a quota admits in one of its periods: at most C.
-func quotaBound(b *fluxgate.Band) *big.Rat { return whole(b.Capacity) }
+func quotaBound(b *rules.Band) *big.Rat { return whole(b.Capacity) }
 
 // windowBound is what a sliding window admits in any interval of its period: at most C.
-func windowBound(b *fluxgate.Band) *big.Rat { return whole(b.Capacity) }
+func windowBound(b *rules.Band) *big.Rat { return whole(b.Capacity) }
 
 // slotsBound is what a limit of requests at the same time admits: at most C that are neither settled nor lost. A
 // slot is lost `hold` after it was taken or last renewed.
-func slotsBound(b *fluxgate.Band) int64 { return b.Capacity }
+func slotsBound(b *rules.Band) int64 { return b.Capacity }
 
 // leaseAdds is what leasing adds: R·L/D. The lease time L is 250 ms.
-func leaseAdds(b *fluxgate.Band) *big.Rat { return regained(b, leaseTime) }
+func leaseAdds(b *rules.Band) *big.Rat { return regained(b, leaseTime) }
 
 // outageAdds is what each server adds that decides without Redis: its share of C, which is C/N rounded down and at
 // least one token. N is the number of servers that it last knew, also before a restart. Where requests wait, also the
 // same share of R·W/D for the longest wait W. If other servers have Redis meanwhile, also the same share of the refill.
 // A reset that fails for lack of Redis adds the same once more at its server. The periods of quotas are by the server's clock.
-func outageAdds(b *fluxgate.Band, servers int, wait time.Duration) *big.Rat {
+func outageAdds(b *rules.Band, servers int, wait time.Duration) *big.Rat {
 	return new(big.Rat).Add(outageRefills(b, servers, wait), whole(shareOf(b, servers)))
 }
 
 // shareOf is the share of the capacity that one of some servers has.
-func shareOf(b *fluxgate.Band, servers int) int64 {
+func shareOf(b *rules.Band, servers int) int64 {
 	return max(1, b.Capacity/int64(max(1, servers)))
 }
 
 // outageRefills is the refill of outageAdds.
-func outageRefills(b *fluxgate.Band, servers int, t time.Duration) *big.Rat {
+func outageRefills(b *rules.Band, servers int, t time.Duration) *big.Rat {
 	return new(big.Rat).Quo(regained(b, t), whole(int64(max(1, servers))))
 }
 
 // unchargedAdds is what a server adds that is killed, or whose rule changes, before it has charged Redis, or whose
 // charge is lost: the same once more.
-func unchargedAdds(b *fluxgate.Band, servers int, wait, t time.Duration) *big.Rat {
+func unchargedAdds(b *rules.Band, servers int, wait, t time.Duration) *big.Rat {
 	return new(big.Rat).Add(outageAdds(b, servers, wait), outageRefills(b, servers, t))
 }
 
 // resetAdds is what a reset adds: C, and R·T/D for the time T until the last server sees it. T is at most 250 ms
 // for servers that have Redis. Where requests wait, also R·W/D for the longest wait W.
-func resetAdds(b *fluxgate.Band, seen, wait time.Duration) *big.Rat {
+func resetAdds(b *rules.Band, seen, wait time.Duration) *big.Rat {
 	return new(big.Rat).Add(lossAdds(b, wait), regained(b, seen))
 }
 
 // lossAdds is what a loss of the state of Redis adds: C, until what was taken before is settled. Where requests wait,
 // also R·W/D for the longest wait W.
-func lossAdds(b *fluxgate.Band, wait time.Duration) *big.Rat {
+func lossAdds(b *rules.Band, wait time.Duration) *big.Rat {
 	return new(big.Rat).Add(whole(b.Capacity), regained(b, wait))
 }
 
 // stepAdds is what a step of the clock of Redis adds: forward by T, R·T/D and at most C, and for other kinds C. Where
 // requests wait, at most C and R·W/D for the longest wait W. A step back adds nothing, except what is settled across it,
 // and the C of a quota whose period had ended and begins again.
-func stepAdds(b *fluxgate.Band, step, wait time.Duration, overdraft *big.Rat) *big.Rat {
+func stepAdds(b *rules.Band, step, wait time.Duration, overdraft *big.Rat) *big.Rat {
 	if step <= 0 {
 		return new(big.Rat)
 	}
 	full := new(big.Rat).Add(lossAdds(b, wait), overdraft)
-	if kindOf(b) != fluxgate.TokenBucket {
+	if kindOf(b) != rules.TokenBucket {
 		return full
 	}
 	return lesser(regained(b, step), full)
@@ -84,8 +84,8 @@ func stepAdds(b *fluxgate.Band, step, wait time.Duration, overdraft *big.Rat) *b
 // server that uses it to the last that uses the old one. Where requests wait, also the refill of the old numbers in
 // this time: each version admits its own C + R·T/D. For other kinds nothing: the number that is used stays.
 // Another period of a quota counts from the end of the current one.
-func changeAdds(b *fluxgate.Band) *big.Rat {
-	if kindOf(b) != fluxgate.TokenBucket {
+func changeAdds(b *rules.Band) *big.Rat {
+	if kindOf(b) != rules.TokenBucket {
 		return new(big.Rat)
 	}
 	return whole(b.Capacity)
@@ -149,17 +149,17 @@ func whole(n int64) *big.Rat { return new(big.Rat).SetInt64(n) }
 
 // regained is what a token bucket regains in a time: R·T/D. Other kinds regain nothing
 // evenly.
-func regained(b *fluxgate.Band, t time.Duration) *big.Rat {
-	if kindOf(b) != fluxgate.TokenBucket || t <= 0 {
+func regained(b *rules.Band, t time.Duration) *big.Rat {
+	if kindOf(b) != rules.TokenBucket || t <= 0 {
 		return new(big.Rat)
 	}
 	r := new(big.Rat).SetFrac64(int64(t), int64(b.Refill))
 	return r.Mul(r, whole(b.Tokens()))
 }
 
-func kindOf(b *fluxgate.Band) fluxgate.BandKind {
+func kindOf(b *rules.Band) rules.BandKind {
 	if b.Kind == "" {
-		return fluxgate.TokenBucket
+		return rules.TokenBucket
 	}
 	return b.Kind
 }

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 var writeDocs = flag.Bool("write-docs", false, "write the bounds into docs/reliability.md")
@@ -90,8 +90,8 @@ func boundsTable(t *testing.T) string {
 }
 
 func TestBounds(t *testing.T) {
-	bucket := &fluxgate.Band{Capacity: 10, RefillTokens: 3, Refill: 2 * time.Second}
-	plan := &fluxgate.Band{Kind: fluxgate.Quota, Capacity: 10, Period: "day"}
+	bucket := &rules.Band{Capacity: 10, RefillTokens: 3, Refill: 2 * time.Second}
+	plan := &rules.Band{Kind: rules.Quota, Capacity: 10, Period: "day"}
 	for name, c := range map[string]struct {
 		got  *big.Rat
 		want *big.Rat

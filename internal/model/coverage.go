@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // Coverage counts in how many histories which kinds of bands, failures and operations met.
@@ -48,20 +50,20 @@ func (c *Coverage) Add(h *History, facts []Fact) {
 }
 
 func (h *History) bandFeatures(found map[string]bool) {
-	names := map[fluxgate.BandKind]string{"": "token bucket", fluxgate.TokenBucket: "token bucket", fluxgate.Quota: "quota", fluxgate.SlidingWindow: "window", fluxgate.Concurrency: "slots"}
-	for i, rules := range h.Versions {
-		for _, r := range rules {
+	names := map[rules.BandKind]string{"": "token bucket", rules.TokenBucket: "token bucket", rules.Quota: "quota", rules.SlidingWindow: "window", rules.Concurrency: "slots"}
+	for i, list := range h.Versions {
+		for _, r := range list {
 			for _, b := range r.Bands {
 				found[names[b.Kind]] = true
 			}
 			found["overdraft"] = found["overdraft"] || r.Overdraft
 			found["counts refused"] = found["counts refused"] || r.CountRefused
-			found["alternative"] = found["alternative"] || r.Mode == fluxgate.ModeAlternative
-			found["shadow"] = found["shadow"] || r.Mode == fluxgate.ModeShadow
+			found["alternative"] = found["alternative"] || r.Mode == rules.ModeAlternative
+			found["shadow"] = found["shadow"] || r.Mode == rules.ModeShadow
 			found["tokens"] = found["tokens"] || r.Cost != ""
 		}
 		if i > 0 {
-			changeFeatures(h.Versions[i-1], rules, found)
+			changeFeatures(h.Versions[i-1], list, found)
 		}
 	}
 	for name, is := range found {
@@ -72,7 +74,7 @@ func (h *History) bandFeatures(found map[string]bool) {
 }
 
 // changeFeatures says how two versions of the rules differ.
-func changeFeatures(before, after []fluxgate.Rule, found map[string]bool) {
+func changeFeatures(before, after []rules.Rule, found map[string]bool) {
 	for i := range min(len(before), len(after)) {
 		a, b := &before[i], &after[i]
 		if a.Scope != b.Scope {
@@ -204,11 +206,11 @@ func (f *Fact) decisionFeatures(found map[string]bool) {
 	}
 	for i := range f.Rules {
 		switch f.Rules[i].Source {
-		case fluxgate.FromLease:
+		case store.FromLease:
 			found["lease"] = true
-		case fluxgate.FromNegativeCache:
+		case store.FromNegativeCache:
 			found["negative cache"] = true
-		case fluxgate.FromFallback:
+		case store.FromFallback:
 			found["fallback"] = true
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // FactKind is what happened.
@@ -91,7 +93,7 @@ type Fact struct {
 	// Of decisions.
 	Allowed, Degraded bool
 	Reason            fluxgate.Reason
-	Source            fluxgate.Source
+	Source            store.Source
 	// Held is how long the request was held; At is after that. Asked was at Began.
 	Held       time.Duration
 	RetryAfter time.Duration
@@ -101,7 +103,7 @@ type Fact struct {
 
 	// Of settlements.
 	Actual, ActualTokens int64
-	Settlements          map[string]fluxgate.Settlement
+	Settlements          map[string]store.Settlement
 	Again                bool
 
 	// Of the store and the fallback.
@@ -125,11 +127,11 @@ type Fact struct {
 
 // RuleFact is what one rule said about a request.
 type RuleFact struct {
-	Rule *fluxgate.Rule
+	Rule *rules.Rule
 	// Bucket names the bucket set: its rule, scope and identity.
 	Bucket string
-	Status fluxgate.Status
-	Source fluxgate.Source
+	Status store.Status
+	Source store.Source
 	// Cost is what the request asked of the rule. Granted is what it took of every band:
 	// 0 where nothing was taken.
 	Cost, Granted int64
@@ -152,14 +154,14 @@ type BucketFact struct {
 	// sees it.
 	Generation int
 	// Exact are the bands that the gateway sent. Those of a charge have units of their
-	// own: see [fluxgate.ExactBand].
-	Exact  []fluxgate.ExactBand
-	Beside []fluxgate.ExactBand // bands of the rule that a charge leaves alone
+	// own: see [store.ExactBand].
+	Exact  []store.ExactBand
+	Beside []store.ExactBand // bands of the rule that a charge leaves alone
 	Shadow bool
 	// Overdraft is whether it was debited in any case, and Alternative whether it rejects only
 	// with all others that are.
 	Overdraft, Alternative bool
-	Status                 fluxgate.Status
+	Status                 store.Status
 	// Of a take: what was asked, at least and at most, and granted. An overdraft was
 	// granted the smallest debit of a band.
 	Cost, Min, Granted int64

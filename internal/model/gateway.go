@@ -9,6 +9,8 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/middleware"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/lease"
 	"github.com/fluxgate/fluxgate/store/memstore"
 )
@@ -40,18 +42,18 @@ func (w *world) start(number, incarnation, version int, rules []*fluxgate.Compil
 	}
 	g.version.Store(int64(version))
 	g.link = &link{world: w, gateway: g, faults: faults, later: map[unsent][]*check{}}
-	var store fluxgate.Store = g.link
+	var buckets store.Store = g.link
 	if g.Leases {
 		// The call for a slice begins a little later, so that histories repeat.
 		g.leases = lease.New(g.link, lease.Config{Go: func(call func()) { time.AfterFunc(501*time.Nanosecond, call) }})
-		store = g.leases
+		buckets = g.leases
 	}
 	local := &fallback{fluxgate.Must(memstore.New(memstore.Config{MaxBuckets: 10_000, Salt: salt})), g}
 	options := []fluxgate.Option{fluxgate.WithRuleSet(RuleSetID), fluxgate.WithAutoFallback(local)}
 	if g.MaxWait > 0 {
 		options = append(options, fluxgate.WithWaiting(g.MaxWait, 100))
 	}
-	g.engine = fluxgate.Must(fluxgate.New(store, g, options...))
+	g.engine = fluxgate.Must(fluxgate.New(buckets, g, options...))
 	w.ran(+1, w.now())
 	w.record(&Fact{Kind: Started, Gateway: number, Version: version, Began: w.now(), Op: -1})
 	g.link.Gateways()
@@ -149,7 +151,7 @@ func (g *gateway) serve(op *Op, c *check, settling func(int) *gateway) {
 	}
 	req.Cost, req.Peek = op.Cost, op.Kind == OpPeek
 	if !req.Peek || op.Tokens > 0 {
-		req.Costs = map[string]int64{fluxgate.MeasureTokens: op.Tokens}
+		req.Costs = map[string]int64{rules.MeasureTokens: op.Tokens}
 	}
 	began := g.now()
 	d, err := g.engine.Check(ctx, &req)
@@ -216,21 +218,21 @@ func (l *limiter) fact(kind FactKind, began time.Duration, err error) *Fact {
 // settle settles a receipt at what the operation says.
 func (l *limiter) settle(ctx context.Context, receipt *fluxgate.Receipt, again bool) {
 	began := l.gateway.now()
-	var settled map[string]fluxgate.Settlement
+	var settled map[string]store.Settlement
 	var err error
 	if l.op.Actual == 0 && l.op.ActualTokens == 0 { // it is withdrawn
-		var one fluxgate.Settlement
+		var one store.Settlement
 		one, err = l.Engine.Settle(ctx, receipt, 0)
-		settled = map[string]fluxgate.Settlement{fluxgate.MeasureRequests: one}
+		settled = map[string]store.Settlement{rules.MeasureRequests: one}
 	} else {
 		settled, err = l.SettleUsage(ctx, receipt, &fluxgate.Usage{Costs: map[string]int64{
-			fluxgate.MeasureTokens: l.op.ActualTokens, fluxgate.MeasureRequests: l.op.Actual,
+			rules.MeasureTokens: l.op.ActualTokens, rules.MeasureRequests: l.op.Actual,
 		}})
 	}
 	l.settled(began, l.op.Actual, l.op.ActualTokens, settled, again, err)
 }
 
-func (l *limiter) settled(began time.Duration, actual, tokens int64, settled map[string]fluxgate.Settlement, again bool, err error) {
+func (l *limiter) settled(began time.Duration, actual, tokens int64, settled map[string]store.Settlement, again bool, err error) {
 	l.gateway.awake()
 	if l.gateway.dead.Load() {
 		return
@@ -241,13 +243,13 @@ func (l *limiter) settled(began time.Duration, actual, tokens int64, settled map
 }
 
 // Settle implements [fluxgate.Limiter].
-func (l *limiter) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual int64) (fluxgate.Settlement, error) {
+func (l *limiter) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual int64) (store.Settlement, error) {
 	if l.gateway.dead.Load() {
-		return fluxgate.Settlement{}, errNotSent
+		return store.Settlement{}, errNotSent
 	}
 	began := l.gateway.now()
 	one, err := l.Engine.Settle(ctx, receipt, actual)
-	l.settled(began, actual, l.op.Tokens, map[string]fluxgate.Settlement{fluxgate.MeasureRequests: one}, false, err)
+	l.settled(began, actual, l.op.Tokens, map[string]store.Settlement{rules.MeasureRequests: one}, false, err)
 	return one, err
 }
 
@@ -295,9 +297,9 @@ func (g *gateway) decision(op *Op, c *check, began time.Duration, d *fluxgate.De
 }
 
 // bucketName names a bucket set.
-func bucketName(r *fluxgate.Rule, caller string) string {
-	if r.Scope == fluxgate.ScopeGlobal || r.Scope == "" {
-		return r.ID + "@" + string(fluxgate.ScopeGlobal)
+func bucketName(r *rules.Rule, caller string) string {
+	if r.Scope == rules.ScopeGlobal || r.Scope == "" {
+		return r.ID + "@" + string(rules.ScopeGlobal)
 	}
 	return r.ID + "@" + string(r.Scope) + "=" + caller
 }
@@ -308,7 +310,7 @@ func (g *gateway) reset(op *Op, index int) {
 	if g.dead.Load() {
 		return
 	}
-	what := fluxgate.Key{RuleSet: RuleSetID, Rule: op.Rule}
+	what := store.Key{RuleSet: RuleSetID, Rule: op.Rule}
 	if op.Caller != "" {
 		rule, ok := g.rules[g.version.Load()].Rule(op.Rule)
 		if !ok {
@@ -347,14 +349,14 @@ func (s *fallback) record(f *Fact) {
 	}
 }
 
-// Take implements [fluxgate.Store].
-func (s *fallback) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
+// Take implements [store.Store].
+func (s *fallback) Take(ctx context.Context, demands []store.Demand, out *store.Outcome) error {
 	err := s.Store.Take(ctx, demands, out)
 	if err != nil {
 		return err
 	}
 	f := s.gateway.fact(FallbackTook, s.gateway.link, checkOf(ctx), s.gateway.now())
-	f.Admitted = out.Admission != fluxgate.NotAdmitted
+	f.Admitted = out.Admission != store.NotAdmitted
 	s.gateway.mu.Lock()
 	for i := range demands {
 		f.Buckets = append(f.Buckets, s.gateway.bucket(&demands[i], 0, &out.Results[i]))
@@ -364,8 +366,8 @@ func (s *fallback) Take(ctx context.Context, demands []fluxgate.Demand, out *flu
 	return nil
 }
 
-// Settle implements [fluxgate.Store].
-func (s *fallback) Settle(ctx context.Context, takes fluxgate.Takes, actual []int64) ([]fluxgate.Settlement, error) {
+// Settle implements [store.Store].
+func (s *fallback) Settle(ctx context.Context, takes store.Takes, actual []int64) ([]store.Settlement, error) {
 	settled, err := s.Store.Settle(ctx, takes, actual)
 	if err != nil {
 		return settled, err
@@ -382,11 +384,11 @@ func (s *fallback) Settle(ctx context.Context, takes fluxgate.Takes, actual []in
 	return settled, nil
 }
 
-// Reset implements [fluxgate.Store].
-func (s *fallback) Reset(ctx context.Context, what fluxgate.Reset) (did bool, err error) {
+// Reset implements [store.Store].
+func (s *fallback) Reset(ctx context.Context, what store.Reset) (did bool, err error) {
 	f := s.gateway.fact(FallbackReset, s.gateway.link, nil, s.gateway.now())
 	f.Rule = what.Rule
-	if what.ID != (fluxgate.KeyID{}) {
+	if what.ID != (store.KeyID{}) {
 		f.Buckets = []BucketFact{{Bucket: s.gateway.names[what.ID], Rule: what.Rule}}
 	}
 	did, err = s.Store.Reset(ctx, what)

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // generator makes one history.
@@ -79,10 +79,10 @@ func (g *generator) quiet() {
 		g.h.Gateways[i].Leases, g.h.Gateways[i].Waits = true, false
 	}
 	rate := one[int64](g, 100, 200, 400)
-	shared := fluxgate.Rule{ID: "r1", Bands: []fluxgate.Band{{Capacity: rate * one[int64](g, 1, 2), RefillTokens: rate, Refill: time.Second}}}
-	own := fluxgate.Rule{ID: "r2", Scope: fluxgate.ScopeUser, Paths: []string{path}, Bands: []fluxgate.Band{fluxgate.PerSecond(one[int64](g, 1, 50, 400))}}
-	own.Consistency = one(g, "", fluxgate.ConsistencyStrict)
-	g.h.Versions = [][]fluxgate.Rule{{shared, own}}
+	shared := rules.Rule{ID: "r1", Bands: []rules.Band{{Capacity: rate * one[int64](g, 1, 2), RefillTokens: rate, Refill: time.Second}}}
+	own := rules.Rule{ID: "r2", Scope: rules.ScopeUser, Paths: []string{path}, Bands: []rules.Band{rules.PerSecond(one[int64](g, 1, 50, 400))}}
+	own.Consistency = one(g, "", rules.ConsistencyStrict)
+	g.h.Versions = [][]rules.Rule{{shared, own}}
 	steady := func(caller, path string, gateway int, perSecond, cost int64) {
 		span := one(g, 4*time.Second, 8*time.Second)
 		g.add(Op{
@@ -92,8 +92,8 @@ func (g *generator) quiet() {
 	}
 	if g.chance(40) { // a caller is over its own limit, which is that of all requests, and what is shared a part
 		shared.Paths, own.Paths = own.Paths, nil
-		own.Bands[0], shared.Bands[0] = fluxgate.PerSecond(400), fluxgate.PerSecond(one[int64](g, 100, 100, 200))
-		g.h.Versions = [][]fluxgate.Rule{{shared, own}}
+		own.Bands[0], shared.Bands[0] = rules.PerSecond(400), rules.PerSecond(one[int64](g, 100, 100, 200))
+		g.h.Versions = [][]rules.Rule{{shared, own}}
 		gateway := g.IntN(len(g.h.Gateways))
 		steady("a", "", gateway, one[int64](g, 500, 1_000, 2_000), 1)
 		steady("a", path, gateway, one[int64](g, 100, 500), 1)

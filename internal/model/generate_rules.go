@@ -5,16 +5,16 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // rules makes the first version of the rules.
 func (g *generator) rules() {
-	var rules []fluxgate.Rule
+	var list []rules.Rule
 	if g.style == hot && g.chance(50) { // a limit of each caller, and one that all share
-		g.h.Versions = [][]fluxgate.Rule{{
-			{ID: "r1", Scope: fluxgate.ScopeUser, Bands: []fluxgate.Band{fluxgate.PerSecond(one[int64](g, 200, 400, 1_000))}},
-			{ID: "r2", Scope: fluxgate.ScopeGlobal, Bands: []fluxgate.Band{fluxgate.PerSecond(one[int64](g, 100, 200, 500))}},
+		g.h.Versions = [][]rules.Rule{{
+			{ID: "r1", Scope: rules.ScopeUser, Bands: []rules.Band{rules.PerSecond(one[int64](g, 200, 400, 1_000))}},
+			{ID: "r2", Scope: rules.ScopeGlobal, Bands: []rules.Band{rules.PerSecond(one[int64](g, 100, 200, 500))}},
 		}}
 		if g.paths {
 			g.h.Versions[0][1].Paths = []string{path}
@@ -23,33 +23,33 @@ func (g *generator) rules() {
 	}
 	for i := range one(g, 1, 1, 2, 2, 3) {
 		r := g.rule("r" + strconv.Itoa(i+1))
-		for !valid([]fluxgate.Rule{r}) {
+		for !valid([]rules.Rule{r}) {
 			r = g.rule(r.ID)
 		}
-		rules = append(rules, r)
+		list = append(list, r)
 	}
-	g.h.Versions = [][]fluxgate.Rule{rules}
+	g.h.Versions = [][]rules.Rule{list}
 }
 
-func valid(rules []fluxgate.Rule) bool {
-	_, err := fluxgate.NewRuleSet(RuleSetID, rules...)
+func valid(list []rules.Rule) bool {
+	_, err := rules.NewSet(RuleSetID, list...)
 	return err == nil
 }
 
-func (g *generator) rule(id string) fluxgate.Rule {
-	r := fluxgate.Rule{ID: id, Scope: one(g, fluxgate.ScopeGlobal, fluxgate.ScopeUser, fluxgate.ScopeUser, fluxgate.ScopeIP)}
-	r.Consistency = one(g, "", "", fluxgate.ConsistencyAuto, fluxgate.ConsistencyLeased, fluxgate.ConsistencyStrict)
+func (g *generator) rule(id string) rules.Rule {
+	r := rules.Rule{ID: id, Scope: one(g, rules.ScopeGlobal, rules.ScopeUser, rules.ScopeUser, rules.ScopeIP)}
+	r.Consistency = one(g, "", "", rules.ConsistencyAuto, rules.ConsistencyLeased, rules.ConsistencyStrict)
 	if g.chance(25) {
-		r.OnFailure = one(g, fluxgate.FailOpen, fluxgate.FailClosed)
+		r.OnFailure = one(g, rules.FailOpen, rules.FailClosed)
 	}
 	if g.chance(10) {
-		r.Mode = fluxgate.ModeShadow
+		r.Mode = rules.ModeShadow
 	}
 	if g.chance(30) {
-		r.OnLimitExceed = fluxgate.WaitForRefill
+		r.OnLimitExceed = rules.WaitForRefill
 	}
 	if g.chance(20) {
-		r.Cost = fluxgate.MeasureTokens
+		r.Cost = rules.MeasureTokens
 	}
 	if g.paths && g.chance(50) {
 		r.Paths = []string{path}
@@ -66,41 +66,41 @@ func (g *generator) rule(id string) fluxgate.Rule {
 		return r
 	}
 	if g.chance(10) {
-		r.Overdraft = !slices.ContainsFunc(r.Bands, func(b fluxgate.Band) bool { return b.Kind == fluxgate.Concurrency })
+		r.Overdraft = !slices.ContainsFunc(r.Bands, func(b rules.Band) bool { return b.Kind == rules.Concurrency })
 	}
 	return r
 }
 
 // countRefused makes a rule count refused hits.
-func (g *generator) countRefused(r *fluxgate.Rule) {
+func (g *generator) countRefused(r *rules.Rule) {
 	r.CountRefused, r.OnLimitExceed = true, ""
-	r.Bands = []fluxgate.Band{{Kind: fluxgate.Quota, Capacity: one[int64](g, 1, 3, 10, 50), Period: one[fluxgate.Period](g, "second", "minute", "hour")}}
-	if r.Consistency == fluxgate.ConsistencyLeased {
+	r.Bands = []rules.Band{{Kind: rules.Quota, Capacity: one[int64](g, 1, 3, 10, 50), Period: one[rules.Period](g, "second", "minute", "hour")}}
+	if r.Consistency == rules.ConsistencyLeased {
 		r.Consistency = ""
 	}
 	if g.chance(40) {
-		r.Mode = fluxgate.ModeAlternative
+		r.Mode = rules.ModeAlternative
 	}
 }
 
 // bands makes the bands of a rule.
-func (g *generator) bands() (bands []fluxgate.Band) {
+func (g *generator) bands() (bands []rules.Band) {
 	switch g.style {
 	case hot:
 		if g.chance(80) {
-			return []fluxgate.Band{{Capacity: one[int64](g, 100, 200, 400, 1_000), Refill: time.Second}}
+			return []rules.Band{{Capacity: one[int64](g, 100, 200, 400, 1_000), Refill: time.Second}}
 		}
 	case slots:
 		bands = append(bands, g.slots())
 	case plans:
-		bands = append(bands, fluxgate.Band{Capacity: one[int64](g, 2, 5, 20), Refill: one(g, 200*time.Millisecond, time.Second)})
+		bands = append(bands, rules.Band{Capacity: one[int64](g, 2, 5, 20), Refill: one(g, 200*time.Millisecond, time.Second)})
 		switch g.IntN(3) {
 		case 0:
-			bands = append(bands, fluxgate.Band{Capacity: one[int64](g, 100, 500), Refill: time.Hour})
+			bands = append(bands, rules.Band{Capacity: one[int64](g, 100, 500), Refill: time.Hour})
 		case 1:
-			bands = append(bands, fluxgate.Band{Kind: fluxgate.Quota, Capacity: one[int64](g, 100, 500), Period: "hour"})
+			bands = append(bands, rules.Band{Kind: rules.Quota, Capacity: one[int64](g, 100, 500), Period: "hour"})
 		case 2:
-			bands = append(bands, fluxgate.Band{Kind: fluxgate.SlidingWindow, Capacity: one[int64](g, 100, 500), Refill: 16 * time.Second})
+			bands = append(bands, rules.Band{Kind: rules.SlidingWindow, Capacity: one[int64](g, 100, 500), Refill: 16 * time.Second})
 		}
 		if g.chance(70) {
 			return bands
@@ -112,39 +112,39 @@ func (g *generator) bands() (bands []fluxgate.Band) {
 	return bands
 }
 
-func (g *generator) slots() fluxgate.Band {
-	return fluxgate.Band{Kind: fluxgate.Concurrency, Capacity: one[int64](g, 1, 2, 4, 10), Hold: one(g, 200*time.Millisecond, time.Second, 3*time.Second, 10*time.Second)}
+func (g *generator) slots() rules.Band {
+	return rules.Band{Kind: rules.Concurrency, Capacity: one[int64](g, 1, 2, 4, 10), Hold: one(g, 200*time.Millisecond, time.Second, 3*time.Second, 10*time.Second)}
 }
 
 // band makes a band: often one that some requests empty.
-func (g *generator) band() fluxgate.Band {
+func (g *generator) band() rules.Band {
 	capacity := one[int64](g, 1, 3, 10, 30, 100, 500)
 	switch g.IntN(7) {
 	case 0, 1:
-		return fluxgate.Band{Capacity: capacity, Refill: one(g, 200*time.Millisecond, time.Second, 5*time.Second)}
+		return rules.Band{Capacity: capacity, Refill: one(g, 200*time.Millisecond, time.Second, 5*time.Second)}
 	case 2:
-		return fluxgate.Band{Capacity: one[int64](g, 200, 400, 2_000), Refill: time.Second}
+		return rules.Band{Capacity: one[int64](g, 200, 400, 2_000), Refill: time.Second}
 	case 3:
-		return fluxgate.Band{Capacity: one[int64](g, 30, 100, 500), RefillTokens: one[int64](g, 0, 10), Refill: one(g, time.Minute, time.Hour)}
+		return rules.Band{Capacity: one[int64](g, 30, 100, 500), RefillTokens: one[int64](g, 0, 10), Refill: one(g, time.Minute, time.Hour)}
 	case 4:
-		return fluxgate.Band{Kind: fluxgate.Quota, Capacity: capacity, Period: one[fluxgate.Period](g, "second", "minute", "hour")}
+		return rules.Band{Kind: rules.Quota, Capacity: capacity, Period: one[rules.Period](g, "second", "minute", "hour")}
 	case 5:
-		return fluxgate.Band{Kind: fluxgate.SlidingWindow, Capacity: capacity, Refill: one(g, 160*time.Millisecond, 1600*time.Millisecond, 16*time.Second)}
+		return rules.Band{Kind: rules.SlidingWindow, Capacity: capacity, Refill: one(g, 160*time.Millisecond, 1600*time.Millisecond, 16*time.Second)}
 	}
 	return g.slots()
 }
 
 // changed changes the rules in one respect.
-func (g *generator) changed(former []fluxgate.Rule) []fluxgate.Rule {
-	rules := slices.Clone(former)
-	for i := range rules {
-		rules[i].Bands = slices.Clone(rules[i].Bands)
+func (g *generator) changed(former []rules.Rule) []rules.Rule {
+	list := slices.Clone(former)
+	for i := range list {
+		list[i].Bands = slices.Clone(list[i].Bands)
 	}
-	r := &rules[g.IntN(len(rules))]
+	r := &list[g.IntN(len(list))]
 	b := &r.Bands[g.IntN(len(r.Bands))]
-	if b.Kind == fluxgate.Concurrency && g.chance(50) {
+	if b.Kind == rules.Concurrency && g.chance(50) {
 		b.Hold = one(g, 100*time.Millisecond, 500*time.Millisecond, 5*time.Second)
-		return rules
+		return list
 	}
 	kinds := 9
 	if r.CountRefused {
@@ -153,7 +153,7 @@ func (g *generator) changed(former []fluxgate.Rule) []fluxgate.Rule {
 	switch g.IntN(kinds) {
 	case 0, 1, 2:
 		b.Capacity = max(1, b.Capacity*one[int64](g, 1, 2, 5, 20, 100)/10)
-		if b.Kind == fluxgate.Concurrency {
+		if b.Kind == rules.Concurrency {
 			b.Capacity = min(b.Capacity, 100)
 		}
 	case 3: // another kind or other numbers
@@ -163,17 +163,17 @@ func (g *generator) changed(former []fluxgate.Rule) []fluxgate.Rule {
 		r.Overdraft = false
 	case 4:
 		switch b.Kind {
-		case fluxgate.Concurrency:
+		case rules.Concurrency:
 			b.Hold = one(g, 100*time.Millisecond, 500*time.Millisecond, 5*time.Second)
-		case fluxgate.Quota:
-			b.Period = one[fluxgate.Period](g, "second", "minute", "hour")
+		case rules.Quota:
+			b.Period = one[rules.Period](g, "second", "minute", "hour")
 		default:
 			b.Refill = one(g, 160*time.Millisecond, 1600*time.Millisecond, time.Minute)
 		}
 	case 5:
-		r.Scope = one(g, fluxgate.ScopeGlobal, fluxgate.ScopeUser, fluxgate.ScopeIP)
+		r.Scope = one(g, rules.ScopeGlobal, rules.ScopeUser, rules.ScopeIP)
 	case 6:
-		if added := g.band(); len(r.Bands) < 4 && (!r.Overdraft || added.Kind != fluxgate.Concurrency) {
+		if added := g.band(); len(r.Bands) < 4 && (!r.Overdraft || added.Kind != rules.Concurrency) {
 			added.Label = "added" + strconv.Itoa(len(g.h.Versions))
 			r.Bands = append(r.Bands, added)
 		}
@@ -190,5 +190,5 @@ func (g *generator) changed(former []fluxgate.Rule) []fluxgate.Rule {
 		}
 		*r = fresh
 	}
-	return rules
+	return list
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // scene adds operations that have to do with each other.
@@ -241,11 +241,11 @@ func (g *generator) stall(at time.Duration, gateway int) {
 // rollout is a change between a small limit that refills fast and a large one that refills
 // slowly, which one gateway sees late, while a caller wants all that either hands out.
 func (g *generator) rollout() {
-	band := fluxgate.Band{Label: "burst", Capacity: one[int64](g, 3, 10, 30), Refill: one(g, 200*time.Millisecond, time.Second)}
-	small := fluxgate.Rule{ID: "r1", Scope: fluxgate.ScopeUser, Consistency: one(g, "", fluxgate.ConsistencyStrict), Bands: []fluxgate.Band{band}}
+	band := rules.Band{Label: "burst", Capacity: one[int64](g, 3, 10, 30), Refill: one(g, 200*time.Millisecond, time.Second)}
+	small := rules.Rule{ID: "r1", Scope: rules.ScopeUser, Consistency: one(g, "", rules.ConsistencyStrict), Bands: []rules.Band{band}}
 	large := small
-	large.Bands = []fluxgate.Band{{Label: "burst", Capacity: one[int64](g, 100, 500), Refill: one(g, time.Minute, time.Hour)}}
-	g.h.Versions = [][]fluxgate.Rule{{small}, {large}}
+	large.Bands = []rules.Band{{Label: "burst", Capacity: one[int64](g, 100, 500), Refill: one(g, time.Minute, time.Hour)}}
+	g.h.Versions = [][]rules.Rule{{small}, {large}}
 	costs := []int64{1, large.Bands[0].Capacity / 20}
 	if g.chance(50) {
 		slices.Reverse(g.h.Versions)

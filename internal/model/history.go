@@ -9,7 +9,7 @@ package model
 import (
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // History is what happens to a fleet, from outside.
@@ -21,7 +21,7 @@ type History struct {
 	Gateways []Gateway
 	// Versions are the versions of the rule set, in the order in which they were written.
 	// All gateways begin with the first one.
-	Versions [][]fluxgate.Rule
+	Versions [][]rules.Rule
 	// Ops are ordered by time.
 	Ops []Op
 	// Ends is when the last operation has ended and everything has come to rest.
@@ -138,12 +138,12 @@ const (
 	LateCalls Fault = "late-calls"
 	// Lossy loses one call of four on its way there and one answer of four.
 	Lossy Fault = "lossy"
-	// Refused calls were refused by the store: [fluxgate.ErrRefused].
+	// Refused calls were refused by the store: [store.ErrRefused].
 	Refused Fault = "refused"
 	// NotSent calls were not sent, as with a breaker that is open:
-	// [fluxgate.ErrNotSent]. Afterwards the store is only charged for a while.
+	// [store.ErrNotSent]. Afterwards the store is only charged for a while.
 	NotSent Fault = "not-sent"
-	// ShardAway: the store cannot decide the demands of Rule: [fluxgate.Unavailable].
+	// ShardAway: the store cannot decide the demands of Rule: [store.Unavailable].
 	ShardAway Fault = "shard-away"
 )
 

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // timeout is for how long a gateway waits for an answer of the store.
@@ -15,8 +15,8 @@ const timeout = 100 * time.Millisecond
 
 var (
 	errLate    = errors.New("no answer in time")
-	errNotSent = fmt.Errorf("the breaker is open: %w", fluxgate.ErrNotSent)
-	errRefused = fmt.Errorf("out of memory: %w", fluxgate.ErrRefused)
+	errNotSent = fmt.Errorf("the breaker is open: %w", store.ErrNotSent)
+	errRefused = fmt.Errorf("out of memory: %w", store.ErrRefused)
 )
 
 // interval is the time of a fault.
@@ -180,8 +180,8 @@ func (l *link) cut(at time.Duration) (until time.Duration, is bool) {
 	return until, is
 }
 
-// Take implements [fluxgate.Store].
-func (l *link) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
+// Take implements [store.Store].
+func (l *link) Take(ctx context.Context, demands []store.Demand, out *store.Outcome) error {
 	if !demands[0].Charging {
 		return l.take(ctx, demands, out, plainCall)
 	}
@@ -192,14 +192,14 @@ func (l *link) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxgat
 	return l.take(ctx, demands, out, chargeCall)
 }
 
-func (l *link) take(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome, kind callKind) error {
+func (l *link) take(ctx context.Context, demands []store.Demand, out *store.Outcome, kind callKind) error {
 	t, err := l.begin(kind, seedOf(demands))
 	if err != nil {
 		return err
 	}
 	c, result, fact := checkOf(ctx), out, -1
 	if t.late || ctx.Done() != nil { // it may run after this call has returned
-		demands, result = slices.Clone(demands), new(fluxgate.Outcome)
+		demands, result = slices.Clone(demands), new(store.Outcome)
 	}
 	var failed error
 	began := l.now()
@@ -213,15 +213,15 @@ func (l *link) take(ctx context.Context, demands []fluxgate.Demand, out *fluxgat
 	return failed
 }
 
-// Peek implements [fluxgate.Store].
-func (l *link) Peek(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
+// Peek implements [store.Store].
+func (l *link) Peek(ctx context.Context, demands []store.Demand, out *store.Outcome) error {
 	t, err := l.begin(plainCall, seedOf(demands))
 	if err != nil {
 		return err
 	}
 	c, result, fact := checkOf(ctx), out, -1
 	if t.late || ctx.Done() != nil {
-		demands, result = slices.Clone(demands), new(fluxgate.Outcome)
+		demands, result = slices.Clone(demands), new(store.Outcome)
 	}
 	var failed error
 	began := l.now()
@@ -235,21 +235,21 @@ func (l *link) Peek(ctx context.Context, demands []fluxgate.Demand, out *fluxgat
 	return failed
 }
 
-// Settle implements [fluxgate.Store].
-func (l *link) Settle(ctx context.Context, takes fluxgate.Takes, actual []int64) ([]fluxgate.Settlement, error) {
+// Settle implements [store.Store].
+func (l *link) Settle(ctx context.Context, takes store.Takes, actual []int64) ([]store.Settlement, error) {
 	if l.gateway.dead.Load() || l.over.Load() { // so that its engine comes to rest
-		return make([]fluxgate.Settlement, len(takes)), nil
+		return make([]store.Settlement, len(takes)), nil
 	}
 	c := l.checkOfTake(ctx, takes, actual)
-	notSent := func(why error) ([]fluxgate.Settlement, error) {
+	notSent := func(why error) ([]store.Settlement, error) {
 		l.laterOfCheck(c, takes, actual)
-		return slices.Repeat([]fluxgate.Settlement{{NotSent: why}}, len(takes)), nil
+		return slices.Repeat([]store.Settlement{{NotSent: why}}, len(takes)), nil
 	}
 	t, err := l.begin(settleCall, seedOfTakes(takes))
 	if err != nil {
 		return notSent(err)
 	}
-	var settled []fluxgate.Settlement
+	var settled []store.Settlement
 	began := l.now()
 	takes = slices.Clone(takes)
 	var facts []int
@@ -271,18 +271,18 @@ func (l *link) Settle(ctx context.Context, takes fluxgate.Takes, actual []int64)
 
 // unsent names a settlement that the store did not get.
 type unsent struct {
-	key        fluxgate.KeyID
+	key        store.KeyID
 	at         int64
 	cost, paid int64
 }
 
-func unsentOf(takes fluxgate.Takes, actual []int64) unsent {
+func unsentOf(takes store.Takes, actual []int64) unsent {
 	t := &takes[0]
 	return unsent{t.Key.ID, t.At, t.Cost, actual[0]}
 }
 
 // laterOfCheck remembers of which request a settlement is that is sent later.
-func (l *link) laterOfCheck(c *check, takes fluxgate.Takes, actual []int64) {
+func (l *link) laterOfCheck(c *check, takes store.Takes, actual []int64) {
 	if c == nil {
 		return
 	}
@@ -295,7 +295,7 @@ func (l *link) laterOfCheck(c *check, takes fluxgate.Takes, actual []int64) {
 }
 
 // checkOfTake is the request that a settlement is of.
-func (l *link) checkOfTake(ctx context.Context, takes fluxgate.Takes, actual []int64) *check {
+func (l *link) checkOfTake(ctx context.Context, takes store.Takes, actual []int64) *check {
 	if c := checkOf(ctx); c != nil {
 		return c
 	}
@@ -310,8 +310,8 @@ func (l *link) checkOfTake(ctx context.Context, takes fluxgate.Takes, actual []i
 	return waiting[0]
 }
 
-// Extend implements [fluxgate.Store].
-func (l *link) Extend(ctx context.Context, takes fluxgate.Takes) (held []bool, err error) {
+// Extend implements [store.Store].
+func (l *link) Extend(ctx context.Context, takes store.Takes) (held []bool, err error) {
 	t, err := l.begin(plainCall, seedOfTakes(takes))
 	if err != nil {
 		return nil, err
@@ -329,8 +329,8 @@ func (l *link) Extend(ctx context.Context, takes fluxgate.Takes) (held []bool, e
 	return held, failed
 }
 
-// Reset implements [fluxgate.Store].
-func (l *link) Reset(ctx context.Context, what fluxgate.Reset) (did bool, err error) {
+// Reset implements [store.Store].
+func (l *link) Reset(ctx context.Context, what store.Reset) (did bool, err error) {
 	t, err := l.begin(plainCall, 5)
 	if err != nil {
 		return false, err
@@ -344,10 +344,10 @@ func (l *link) Reset(ctx context.Context, what fluxgate.Reset) (did bool, err er
 	return true, nil
 }
 
-// FromMemory implements [fluxgate.Store].
-func (l *link) FromMemory(*fluxgate.Demand) string { return "" }
+// FromMemory implements [store.Store].
+func (l *link) FromMemory(*store.Demand) string { return "" }
 
-// Resets implements [fluxgate.Store].
+// Resets implements [store.Store].
 func (l *link) Resets() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -355,7 +355,7 @@ func (l *link) Resets() uint64 {
 	return uint64(l.seen)
 }
 
-// Gateways implements [fluxgate.Store].
+// Gateways implements [store.Store].
 func (l *link) Gateways() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -388,21 +388,21 @@ func (l *link) Gateways() int {
 	return max(1, l.known)
 }
 
-// Salt implements [fluxgate.Store].
+// Salt implements [store.Store].
 func (l *link) Salt() []byte { return salt }
 
-// Close implements [fluxgate.Store].
+// Close implements [store.Store].
 func (l *link) Close() error { return nil }
 
 // seedOf tells calls of the same moment apart.
-func seedOf(demands []fluxgate.Demand) (seed uint64) {
+func seedOf(demands []store.Demand) (seed uint64) {
 	for i := range demands {
 		seed = seed*31 + uint64(demands[i].Key.ID[0])<<8 + uint64(demands[i].Key.ID[1]) + uint64(demands[i].Cost)<<16
 	}
 	return seed
 }
 
-func seedOfTakes(takes fluxgate.Takes) (seed uint64) {
+func seedOfTakes(takes store.Takes) (seed uint64) {
 	for i := range takes {
 		seed = seed*31 + uint64(takes[i].Key.ID[0])<<8 + uint64(takes[i].Cost)<<16
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // String is the history in lines that a person can read.
@@ -40,7 +40,7 @@ func (h *History) String() string {
 	return s.String()
 }
 
-func ruleText(r *fluxgate.Rule) string {
+func ruleText(r *rules.Rule) string {
 	words := []string{"rule", r.ID, string(r.Scope)}
 	for _, w := range []string{r.Cost, string(r.Mode), string(r.OnFailure), string(r.Consistency), string(r.OnLimitExceed)} {
 		if w != "" {
@@ -60,11 +60,11 @@ func ruleText(r *fluxgate.Rule) string {
 			label = b.Label + ": "
 		}
 		switch b.Kind {
-		case fluxgate.Concurrency:
+		case rules.Concurrency:
 			words = append(words, fmt.Sprintf("[%s%d at once, hold %v]", label, b.Capacity, b.Hold))
-		case fluxgate.Quota:
+		case rules.Quota:
 			words = append(words, fmt.Sprintf("[%s%d each %s]", label, b.Capacity, b.Period))
-		case fluxgate.SlidingWindow:
+		case rules.SlidingWindow:
 			words = append(words, fmt.Sprintf("[%s%d in any %v]", label, b.Capacity, b.Refill))
 		default:
 			words = append(words, fmt.Sprintf("[%s%d, %d every %v]", label, b.Capacity, b.Tokens(), b.Refill))

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/memstore"
 )
 
@@ -29,7 +31,7 @@ func runInMemory(h *History, keeps bool) *world {
 	time.Sleep(h.Begins)
 	w := newWorld(h)
 	w.keeps = keeps
-	w.open = func() fluxgate.Store {
+	w.open = func() store.Store {
 		return fluxgate.Must(memstore.New(memstore.Config{MaxBuckets: 10_000, Salt: salt, Clock: w.clock}))
 	}
 	run(w)
@@ -40,16 +42,16 @@ func runInMemory(h *History, keeps bool) *world {
 
 // RunOver runs a history in real time over another store and returns what happened. The
 // store has to use the clock that it is opened with.
-func RunOver(h *History, open func(clock func() time.Time) fluxgate.Store) []Fact {
+func RunOver(h *History, open func(clock func() time.Time) store.Store) []Fact {
 	w := newWorld(h)
-	w.open = func() fluxgate.Store { return open(w.clock) }
+	w.open = func() store.Store { return open(w.clock) }
 	run(w)
 	return w.facts
 }
 
 func newWorld(h *History) *world {
 	return &world{
-		history: h, begun: time.Now(), holders: map[fluxgate.HolderID]int{}, names: map[fluxgate.KeyID]string{}, facts: make([]Fact, 0, 1024),
+		history: h, begun: time.Now(), holders: map[store.HolderID]int{}, names: map[store.KeyID]string{}, facts: make([]Fact, 0, 1024),
 	}
 }
 
@@ -71,8 +73,8 @@ func run(w *world) {
 	h := w.history
 	w.store = w.open()
 	f := &fleet{world: w, gateways: make([]atomic.Pointer[gateway], len(h.Gateways)), idle: make(chan func())}
-	for _, rules := range h.Versions {
-		f.rules = append(f.rules, fluxgate.Must(fluxgate.Compile(fluxgate.Must(fluxgate.NewRuleSet(RuleSetID, rules...)))))
+	for _, list := range h.Versions {
+		f.rules = append(f.rules, fluxgate.Must(fluxgate.Compile(fluxgate.Must(rules.NewSet(RuleSetID, list...)))))
 	}
 	f.nameBuckets()
 	for i := range h.Gateways {
@@ -111,7 +113,7 @@ func (f *fleet) nameBuckets() {
 		for _, r := range f.history.Versions[i] {
 			ids = append(ids, r.ID)
 		}
-		engine := fluxgate.Must(fluxgate.New(store, fluxgate.Static(set.RuleSet)))
+		engine := fluxgate.Must(fluxgate.New(store, fluxgate.Static(set.Set)))
 		for caller := range callers {
 			req := requestOf(caller)
 			for _, b := range fluxgate.Must(engine.Buckets(context.Background(), &req, ids...)) {

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // Shrink makes a history small that fails: it leaves out operations, gateways, rules,
@@ -139,34 +139,34 @@ func (s *shrinker) rules() {
 	for _, r := range slices.Clone(s.best.Versions[0]) {
 		s.try(func(h *History) bool {
 			for i := range h.Versions {
-				h.Versions[i] = slices.DeleteFunc(h.Versions[i], func(o fluxgate.Rule) bool { return o.ID == r.ID })
+				h.Versions[i] = slices.DeleteFunc(h.Versions[i], func(o rules.Rule) bool { return o.ID == r.ID })
 			}
 			h.Ops = slices.DeleteFunc(h.Ops, func(op Op) bool { return op.Rule == r.ID })
 			return true
 		})
 		for k := range r.Bands {
-			s.eachRule(r.ID, func(o *fluxgate.Rule) {
-				if at := slices.IndexFunc(o.Bands, func(b fluxgate.Band) bool { return b.Label == r.Bands[k].Label && b.Label != "" }); at >= 0 {
+			s.eachRule(r.ID, func(o *rules.Rule) {
+				if at := slices.IndexFunc(o.Bands, func(b rules.Band) bool { return b.Label == r.Bands[k].Label && b.Label != "" }); at >= 0 {
 					o.Bands = slices.Delete(o.Bands, at, at+1)
 				} else if k < len(o.Bands) {
 					o.Bands = slices.Delete(o.Bands, k, k+1)
 				}
 			})
 		}
-		s.eachRule(r.ID, func(o *fluxgate.Rule) { o.Paths = nil })
-		s.eachRule(r.ID, func(o *fluxgate.Rule) { o.Mode = "" })
-		s.eachRule(r.ID, func(o *fluxgate.Rule) { o.CountRefused, o.Mode = false, "" })
-		s.eachRule(r.ID, func(o *fluxgate.Rule) { o.OnFailure = "" })
-		s.eachRule(r.ID, func(o *fluxgate.Rule) { o.Consistency = "" })
-		s.eachRule(r.ID, func(o *fluxgate.Rule) { o.OnLimitExceed = "" })
-		s.eachRule(r.ID, func(o *fluxgate.Rule) { o.Overdraft = false })
-		s.eachRule(r.ID, func(o *fluxgate.Rule) { o.Cost = "" })
-		s.eachRule(r.ID, func(o *fluxgate.Rule) { o.Scope = fluxgate.ScopeGlobal })
+		s.eachRule(r.ID, func(o *rules.Rule) { o.Paths = nil })
+		s.eachRule(r.ID, func(o *rules.Rule) { o.Mode = "" })
+		s.eachRule(r.ID, func(o *rules.Rule) { o.CountRefused, o.Mode = false, "" })
+		s.eachRule(r.ID, func(o *rules.Rule) { o.OnFailure = "" })
+		s.eachRule(r.ID, func(o *rules.Rule) { o.Consistency = "" })
+		s.eachRule(r.ID, func(o *rules.Rule) { o.OnLimitExceed = "" })
+		s.eachRule(r.ID, func(o *rules.Rule) { o.Overdraft = false })
+		s.eachRule(r.ID, func(o *rules.Rule) { o.Cost = "" })
+		s.eachRule(r.ID, func(o *rules.Rule) { o.Scope = rules.ScopeGlobal })
 	}
 }
 
 // eachRule changes a rule in all versions.
-func (s *shrinker) eachRule(id string, change func(*fluxgate.Rule)) {
+func (s *shrinker) eachRule(id string, change func(*rules.Rule)) {
 	s.try(func(h *History) bool {
 		changed := false
 		for i := range h.Versions {

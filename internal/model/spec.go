@@ -7,7 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // Line is one line of the specification, by a short name.
@@ -105,12 +106,12 @@ type spec struct {
 
 // band is a band of a rule, as it is written and as stores see it.
 type band struct {
-	fluxgate.Band
-	exact fluxgate.ExactBand
+	rules.Band
+	exact store.ExactBand
 	rate  *big.Rat // what a token bucket regains in a tick
 }
 
-func newBand(b fluxgate.Band, exact fluxgate.ExactBand) band {
+func newBand(b rules.Band, exact store.ExactBand) band {
 	return band{b, exact, regained(&b, time.Duration(exact.Tick)*time.Microsecond)}
 }
 
@@ -183,7 +184,7 @@ func (s *spec) violateOnce(line Line, bucket string, at time.Duration, format st
 }
 
 // bandOf is the band of a rule that a store was asked for. A charge has units of its own.
-func (s *spec) bandOf(rule string, e *fluxgate.ExactBand) *band {
+func (s *spec) bandOf(rule string, e *store.ExactBand) *band {
 	for i := range s.bands[rule] {
 		b := &s.bands[rule][i]
 		if b.exact.ID == e.ID && b.exact.Kind == e.Kind && b.exact.Limit == e.Limit && b.exact.Period == e.Period && b.exact.Tokens == e.Tokens {
@@ -200,4 +201,4 @@ func (s *spec) faultAt(gateway int, from, to time.Duration) bool {
 	})
 }
 
-func (b *band) kind() fluxgate.BandKind { return kindOf(&b.Band) }
+func (b *band) kind() rules.BandKind { return kindOf(&b.Band) }

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // account is one band of one bucket set as the contract wants it, in exact rationals. What
@@ -87,7 +87,7 @@ func (a *account) advance(now int64, edges [3]int64) {
 	}
 	back := now < a.at
 	switch a.kind() {
-	case fluxgate.TokenBucket:
+	case rules.TokenBucket:
 		if !back {
 			add := new(big.Rat).Mul(a.rate, a.ticks(a.at, now))
 			for _, left := range []*big.Rat{a.least, a.most} {
@@ -99,9 +99,9 @@ func (a *account) advance(now int64, edges [3]int64) {
 			a.last = max(now, a.last-(a.at-now))
 		}
 		a.last = max(a.last, now)
-	case fluxgate.Quota:
+	case rules.Quota:
 		a.newPeriod(now)
-	case fluxgate.SlidingWindow:
+	case rules.SlidingWindow:
 		if back {
 			a.late = max(a.late, 3*lateOf(a.band)) // the slot of now may be about to end, that of before to begin
 			a.unsure = max(a.unsure, a.at, now+lateOf(a.band))
@@ -113,7 +113,7 @@ func (a *account) advance(now int64, edges [3]int64) {
 				return s.at <= now-max(a.longest, a.Refill.Microseconds())-a.late
 			})
 		}
-	case fluxgate.Concurrency:
+	case rules.Concurrency:
 		for holder, s := range a.slots {
 			if back {
 				s.until, s.early = min(s.until, now+s.hold), min(s.early, now+s.hold)
@@ -131,18 +131,18 @@ func (a *account) stepBack(from, to int64) {
 	late.advance(from, a.edges)
 	a.open = a.open || a.unwritten
 	switch a.kind() {
-	case fluxgate.SlidingWindow:
+	case rules.SlidingWindow:
 		for i := range a.log {
 			a.log[i].gone = a.log[i].gone || a.log[i].at <= from-a.Refill.Microseconds()
 		}
-	case fluxgate.Concurrency:
+	case rules.Concurrency:
 		for holder, s := range a.slots {
 			if s.early = min(s.early, to+s.hold, s.until-(from-to)); s.until <= from {
 				s.early = to
 			}
 			a.slots[holder] = s
 		}
-	case fluxgate.Quota:
+	case rules.Quota:
 		if a.end <= from {
 			a.most.SetInt64(a.Capacity)
 			a.forgotten = true
@@ -214,10 +214,10 @@ func periodOf(edges [3]int64, now int64) (begin, end int64) {
 // left is how many tokens there are, at least and at most.
 func (a *account) left() (least, most *big.Rat) {
 	switch a.kind() {
-	case fluxgate.SlidingWindow:
+	case rules.SlidingWindow:
 		return new(big.Rat).Sub(whole(a.Capacity), a.spentSince(a.at-a.Refill.Microseconds()-a.late, true)),
 			new(big.Rat).Sub(whole(a.Capacity), a.spentSince(a.at-a.Refill.Microseconds(), false))
-	case fluxgate.Concurrency:
+	case rules.Concurrency:
 		least, most := slotsBound(&a.Band), slotsBound(&a.Band)
 		for _, s := range a.slots {
 			if s.until > a.at {
@@ -259,9 +259,9 @@ func (a *account) wait(n int64, left *big.Rat) int64 {
 // than full.
 func (a *account) take(tokens *big.Rat, wait int64) {
 	switch a.kind() {
-	case fluxgate.SlidingWindow:
+	case rules.SlidingWindow:
 		a.log = append(a.log, spent{at: a.at, tokens: tokens})
-	case fluxgate.TokenBucket:
+	case rules.TokenBucket:
 		until := new(big.Rat).Mul(a.rate, a.ticks(a.at, a.at+wait))
 		for _, left := range []*big.Rat{a.least, a.most} {
 			if left.Add(left, until); left.Cmp(whole(a.Capacity)) > 0 {

@@ -5,7 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // admission is tokens of a band that a gateway has handed out, less what came back.
@@ -47,14 +48,14 @@ func (s *spec) checkBounds() {
 		m.eras = s.eras(m)
 		m.local = s.outages(m.bucket)
 		m.allow(s)
-		byKind := map[fluxgate.BandKind]bool{}
+		byKind := map[rules.BandKind]bool{}
 		for _, a := range m.admissions {
 			byKind[a.band.kind()] = true
 		}
-		if byKind[fluxgate.TokenBucket] {
+		if byKind[rules.TokenBucket] {
 			s.checkTokens(m)
 		}
-		if byKind[fluxgate.Quota] || byKind[fluxgate.SlidingWindow] {
+		if byKind[rules.Quota] || byKind[rules.SlidingWindow] {
 			s.checkCounts(m)
 		}
 	}
@@ -71,7 +72,7 @@ func (s *spec) meters() []*meter {
 		}
 		for j := range f.Rules {
 			r := &f.Rules[j]
-			if r.Granted == 0 || r.Status != fluxgate.OK { // a shadow overdraft takes in any case
+			if r.Granted == 0 || r.Status != store.OK { // a shadow overdraft takes in any case
 				continue
 			}
 			if all[r.Bucket] == nil {
@@ -89,10 +90,10 @@ func (s *spec) meters() []*meter {
 					order = append(order, m)
 				}
 				m.admissions = append(m.admissions, a)
-				if r.Rule.Consistency != fluxgate.ConsistencyStrict && slices.ContainsFunc(s.Gateways, func(g Gateway) bool { return g.Leases }) {
+				if r.Rule.Consistency != rules.ConsistencyStrict && slices.ContainsFunc(s.Gateways, func(g Gateway) bool { return g.Leases }) {
 					m.leased = greater(m.leased, leaseAdds(&a.band.Band))
 				}
-				m.waits = m.waits || r.Rule.OnLimitExceed == fluxgate.WaitForRefill
+				m.waits = m.waits || r.Rule.OnLimitExceed == rules.WaitForRefill
 				if r.Rule.Overdraft {
 					m.overdraft = greater(m.overdraft, overdraftAdds(r.Cost))
 				}
@@ -115,7 +116,7 @@ func greater(a, b *big.Rat) *big.Rat {
 // admission is what a decision took from a band.
 func (s *spec) admission(f *Fact, r *RuleFact, k int) (a admission, id uint32, ok bool) {
 	exact, err := r.Rule.Bands[k].Exact(k)
-	if err != nil || kindOf(&r.Rule.Bands[k]) == fluxgate.Concurrency {
+	if err != nil || kindOf(&r.Rule.Bands[k]) == rules.Concurrency {
 		return a, 0, false
 	}
 	b := s.bandOf(r.Rule.ID, &exact)
@@ -127,10 +128,10 @@ func (s *spec) admission(f *Fact, r *RuleFact, k int) (a admission, id uint32, o
 		a.tokens = whole(r.Cost)
 	}
 	took, wait := s.takes[f.Check], time.Duration(0)
-	if r.Source == fluxgate.FromFallback {
+	if r.Source == store.FromFallback {
 		took = s.fallback[f.Check]
 	}
-	if took != nil && r.Source != fluxgate.FromLease {
+	if took != nil && r.Source != store.FromLease {
 		for i := range took.Buckets {
 			if t := &took.Buckets[i]; t.Bucket == r.Bucket && k < len(t.Bands) {
 				wait = t.Bands[k].Wait
@@ -176,7 +177,7 @@ func (s *spec) checkTokens(m *meter) {
 	var lowest *big.Rat
 	for i := range m.admissions {
 		a := &m.admissions[i]
-		if a.band.kind() != fluxgate.TokenBucket {
+		if a.band.kind() != rules.TokenBucket {
 			continue
 		}
 		at := regained(a.at)
@@ -211,19 +212,19 @@ func (s *spec) checkCounts(m *meter) {
 	ends := s.periodEnds(m)
 	for i := range m.admissions {
 		a := &m.admissions[i]
-		if a.band.kind() == fluxgate.TokenBucket || a.tokens.Sign() <= 0 {
+		if a.band.kind() == rules.TokenBucket || a.tokens.Sign() <= 0 {
 			continue
 		}
 		sum, bound, largest := new(big.Rat), windowBound(&a.band.Band), windowBound(&a.band.Band)
 		from := a.at
 		length := a.band.Refill
-		if a.band.kind() == fluxgate.Quota {
+		if a.band.kind() == rules.Quota {
 			length = periodLength(&a.band.Band)
 		}
 		for j := range m.admissions[:i+1] {
 			b := &m.admissions[j]
 			same := m.counts(j, i)
-			if a.band.kind() == fluxgate.Quota {
+			if a.band.kind() == rules.Quota {
 				// What was taken in another kind of period ended with that.
 				same = b.clock/length.Microseconds() == a.clock/length.Microseconds() && b.band.Period == a.band.Period && !s.ended(b, a.at, length)
 				if end, is := ends[b.check]; is && end <= a.clock {
@@ -267,7 +268,7 @@ func (s *spec) periodEnds(m *meter) map[int]int64 {
 			b := &f.Buckets[j]
 			for k := range b.Exact {
 				numbers := s.bandOf(b.Rule, &b.Exact[k])
-				if b.Bucket != m.bucket || b.Granted == 0 || b.Exact[k].ID != m.id || numbers == nil || numbers.kind() != fluxgate.Quota {
+				if b.Bucket != m.bucket || b.Granted == 0 || b.Exact[k].ID != m.id || numbers == nil || numbers.kind() != rules.Quota {
 					continue
 				}
 				if length := periodLength(&numbers.Band).Microseconds(); f.Clock >= now[b.Generation] {
@@ -321,7 +322,7 @@ func (m *meter) versions() int {
 }
 
 // periodLength is that of a quota's period. All that histories use begin at a multiple.
-func periodLength(b *fluxgate.Band) time.Duration {
+func periodLength(b *rules.Band) time.Duration {
 	switch b.Period {
 	case "second":
 		return time.Second

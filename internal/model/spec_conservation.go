@@ -5,7 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // checkCharges checks that no bucket is charged more than the fallback has granted, and
@@ -44,7 +45,7 @@ func (s *spec) checkCharges() {
 				default:
 					numbers := s.bandOf(b.Rule, &b.Exact[k])
 					switch {
-					case numbers == nil || numbers.kind() == fluxgate.Concurrency:
+					case numbers == nil || numbers.kind() == rules.Concurrency:
 					case charge:
 						add(charged, p, tokensOf(&b.Exact[k], numbers, b.Granted))
 						s.checkCharged(f, b, numbers, granted[p], charged[p])
@@ -73,7 +74,7 @@ func (s *spec) settledIn(f *Fact, b *BucketFact, id uint32) map[uint32]*big.Rat 
 			continue
 		}
 		most := tokens
-		if kindOf(band) == fluxgate.TokenBucket && other.kind() == fluxgate.TokenBucket {
+		if kindOf(band) == rules.TokenBucket && other.kind() == rules.TokenBucket {
 			most = new(big.Rat).Mul(tokens, new(big.Rat).SetFrac64(other.Capacity, band.Capacity))
 		}
 		if settled[other.exact.ID] == nil || settled[other.exact.ID].Cmp(most) < 0 {
@@ -84,7 +85,7 @@ func (s *spec) settledIn(f *Fact, b *BucketFact, id uint32) map[uint32]*big.Rat 
 }
 
 // versionOf is the band of a rule that has an id in a version of the rules, or nil.
-func (s *spec) versionOf(version int, rule string, id uint32) *fluxgate.Band {
+func (s *spec) versionOf(version int, rule string, id uint32) *rules.Band {
 	for i := range s.Versions[version] {
 		if r := &s.Versions[version][i]; r.ID == rule {
 			for j := range r.Bands {
@@ -198,12 +199,12 @@ func (s *spec) any(kinds ...FactKind) bool {
 // lasts reports whether the band keeps all that was taken until the end of the history.
 func (l *ledger) lasts(final *Fact) bool {
 	switch l.band.kind() {
-	case fluxgate.Quota:
+	case rules.Quota:
 		length := periodLength(&l.band.Band).Microseconds()
 		return (final.Clock-(final.At-l.since).Microseconds())/length == final.Clock/length
-	case fluxgate.SlidingWindow:
+	case rules.SlidingWindow:
 		return final.At-l.since < l.band.Refill
-	case fluxgate.TokenBucket:
+	case rules.TokenBucket:
 		return regained(&l.band.Band, final.At-l.since).Cmp(whole(3)) < 0
 	}
 	return false
@@ -234,10 +235,10 @@ func (s *spec) ledgers() []*ledger {
 		all = append(all, l)
 		return l
 	}
-	each := func(f *Fact, bucket string, rule *fluxgate.Rule, add func(l *ledger)) {
+	each := func(f *Fact, bucket string, rule *rules.Rule, add func(l *ledger)) {
 		for k := range rule.Bands {
 			exact, err := rule.Bands[k].Exact(k)
-			if b := s.bandOf(rule.ID, &exact); err == nil && b != nil && b.kind() != fluxgate.Concurrency && !rule.Overdraft && !rule.CountRefused {
+			if b := s.bandOf(rule.ID, &exact); err == nil && b != nil && b.kind() != rules.Concurrency && !rule.Overdraft && !rule.CountRefused {
 				add(of(f, bucket, rule.ID, b, exact.ID))
 			}
 		}
@@ -290,7 +291,7 @@ func (s *spec) refusedLater(f *Fact) bool {
 	return f.Check > 0 && (d == nil || !d.Allowed || d.Err != nil)
 }
 
-func (s *spec) ruleOf(id string) *fluxgate.Rule {
+func (s *spec) ruleOf(id string) *rules.Rule {
 	for i := range s.Versions[0] {
 		if s.Versions[0][i].ID == id {
 			return &s.Versions[0][i]
@@ -304,7 +305,7 @@ func (s *spec) ruleOf(id string) *fluxgate.Rule {
 func (s *spec) costOf(f *Fact, r *RuleFact, b *band) (least, most *big.Rat) {
 	least, most = whole(r.Granted), whole(r.Granted)
 	settled := s.settled[f.Check]
-	if r.Source == fluxgate.FromFallback && s.mayBeLost(f) {
+	if r.Source == store.FromFallback && s.mayBeLost(f) {
 		least = new(big.Rat)
 	}
 	if settled == nil {
@@ -318,7 +319,7 @@ func (s *spec) costOf(f *Fact, r *RuleFact, b *band) (least, most *big.Rat) {
 		return least, most
 	}
 	actual := settled.Actual
-	if r.Rule.Cost == fluxgate.MeasureTokens {
+	if r.Rule.Cost == rules.MeasureTokens {
 		if actual = settled.ActualTokens; settled.Actual == 0 && settled.ActualTokens == 0 {
 			actual = 0 // it is withdrawn
 		}
@@ -326,18 +327,18 @@ func (s *spec) costOf(f *Fact, r *RuleFact, b *band) (least, most *big.Rat) {
 	if s.settlementMayBeLost(settled) {
 		return lesser(least, whole(actual)), greater(most, whole(actual))
 	}
-	if r.Source == fluxgate.FromFallback && s.mayBeLost(f) {
+	if r.Source == store.FromFallback && s.mayBeLost(f) {
 		return new(big.Rat), greater(most, whole(actual))
 	}
 	cost := whole(actual)
-	if actual < r.Granted && r.Source == fluxgate.FromFallback && settled.Gateway != f.Gateway {
+	if actual < r.Granted && r.Source == store.FromFallback && settled.Gateway != f.Gateway {
 		return cost, most // another gateway gives back what it has charged itself, at most
 	}
 	if actual < r.Granted { // what has refilled meanwhile does not come back
 		most = lesser(most, new(big.Rat).Add(cost, regained(&b.Band, settled.At-f.Began)))
 		return cost, greater(cost, most)
 	}
-	if r.Source == fluxgate.FromFallback && s.chargedAfter(f.Gateway, r.Bucket, settled.At) {
+	if r.Source == store.FromFallback && s.chargedAfter(f.Gateway, r.Bucket, settled.At) {
 		return lesser(least, cost), cost // a charge is at most the share
 	}
 	return cost, cost

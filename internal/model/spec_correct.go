@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // debt is the most that the band may owe.
@@ -14,7 +14,7 @@ func (b *band) debt() *big.Rat {
 	if b.exact.CountsRefused {
 		return whole(b.exact.Max - b.exact.Limit)
 	}
-	if b.kind() == fluxgate.TokenBucket {
+	if b.kind() == rules.TokenBucket {
 		hour := regained(&b.Band, largestDebt+time.Duration(b.exact.Tick)*time.Microsecond)
 		if hour.Cmp(most) > 0 {
 			most = hour
@@ -31,7 +31,7 @@ func (a *account) charge(tokens, debt *big.Rat) (least, most *big.Rat) {
 		return lesser(tokens, greater(new(big.Rat), new(big.Rat).Add(left, debt)))
 	}
 	least, most = room(from), room(to)
-	if a.kind() == fluxgate.SlidingWindow {
+	if a.kind() == rules.SlidingWindow {
 		a.take(least, 0)
 		a.log = append(a.log, spent{at: a.at, tokens: new(big.Rat).Sub(most, least), gone: true})
 		return least, most
@@ -56,11 +56,11 @@ func (a *account) chargeVersions(tokens, debt *big.Rat) (least, most *big.Rat) {
 func (a *account) giveBack(n, rest *big.Rat, takenAt, due, last int64) (least, most *big.Rat) {
 	none := new(big.Rat)
 	switch a.kind() {
-	case fluxgate.Concurrency:
+	case rules.Concurrency:
 		return none, none
-	case fluxgate.SlidingWindow:
+	case rules.SlidingWindow:
 		return a.giveBackSpent(rest, takenAt)
-	case fluxgate.Quota:
+	case rules.Quota:
 		if takenAt < a.begin {
 			return none, none
 		}
@@ -125,18 +125,18 @@ func (a *account) change(to *band, now int64, edges [3]int64, first bool) {
 		a.open = true
 		return
 	}
-	early := a.clone()               // the numbers changed right after the last write, or right before now
-	if to.kind() == fluxgate.Quota { // a period that begins pays at most its own capacity
+	early := a.clone()            // the numbers changed right after the last write, or right before now
+	if to.kind() == rules.Quota { // a period that begins pays at most its own capacity
 		difference := whole(to.Capacity - from.Capacity)
 		a.band, a.least, a.most = to, a.least.Add(a.least, difference), a.most.Add(a.most, difference)
 	}
-	if to.kind() != fluxgate.SlidingWindow {
+	if to.kind() != rules.SlidingWindow {
 		a.advance(now, edges)
 	}
 	a.band = to
 	lowest := new(big.Rat).Neg(a.debt())
 	switch to.kind() {
-	case fluxgate.TokenBucket:
+	case rules.TokenBucket:
 		factor := new(big.Rat).SetFrac64(to.Capacity, from.Capacity)
 		for _, left := range []*big.Rat{a.least, a.most, early.least, early.most} {
 			left.Mul(left, factor)
@@ -155,12 +155,12 @@ func (a *account) change(to *band, now int64, edges [3]int64, first bool) {
 		if a.most.Cmp(a.least) < 0 {
 			a.most.Set(a.least)
 		}
-	case fluxgate.Quota:
+	case rules.Quota:
 		a.raise(to, early)
 		if from.Period != to.Period && now >= early.end+periodLength(&from.Band).Microseconds() {
 			a.most.SetInt64(to.Capacity) // the former numbers were full again, and may be forgotten
 		}
-	case fluxgate.SlidingWindow:
+	case rules.SlidingWindow:
 		a.late = max(a.late, lateOf(from)) + lateOf(to)
 		a.longest = max(a.longest, from.Refill.Microseconds())
 		for i := range a.log { // what the former numbers do not count may be forgotten, or count again

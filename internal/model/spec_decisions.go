@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // checkDecisions checks that each decision follows from what its rules said, and that
@@ -19,8 +21,8 @@ func (s *spec) checkDecisions() {
 		vetoed, alternatives, over := false, 0, 0
 		for j := range f.Rules {
 			r := &f.Rules[j]
-			shadow, alternative := r.Rule.Mode == fluxgate.ModeShadow, r.Rule.Mode == fluxgate.ModeAlternative
-			no := r.Status == fluxgate.Rejected || r.Status == fluxgate.TooCostly
+			shadow, alternative := r.Rule.Mode == rules.ModeShadow, r.Rule.Mode == rules.ModeAlternative
+			no := r.Status == store.Rejected || r.Status == store.TooCostly
 			if alternative {
 				alternatives++
 			}
@@ -73,11 +75,11 @@ func (s *spec) checkOnce() {
 // checkSource checks one rule of a decision against where its answer came from.
 func (s *spec) checkSource(f *Fact, r *RuleFact) {
 	switch {
-	case r.Source == fluxgate.FromFallback:
+	case r.Source == store.FromFallback:
 		if !s.faultAt(f.Gateway, f.Began-recovery, f.At) && !s.startedSince(f.Gateway, f.Began-recovery) {
 			s.violate(LineRecovery, f.At, "request %d at gateway %d is decided by the fallback, %v after the last fault", f.Check, f.Gateway, recovery)
 		}
-	case r.Source == fluxgate.FromStore && f.Allowed && r.Granted > 0:
+	case r.Source == store.FromStore && f.Allowed && r.Granted > 0:
 		took := s.takes[f.Check]
 		granted := int64(0)
 		if took != nil {
@@ -154,7 +156,7 @@ func (s *spec) checkSettlements() {
 		}
 		for measure, settled := range f.Settlements {
 			cost, actual := d.Cost, f.Actual
-			if measure == fluxgate.MeasureTokens {
+			if measure == rules.MeasureTokens {
 				cost, actual = d.Tokens, f.ActualTokens
 			}
 			if settled.Returned > max(0, cost-actual) || settled.Charged > max(0, actual-cost) && settled.Charged > actual {

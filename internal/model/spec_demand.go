@@ -1,6 +1,9 @@
 package model
 
-import "github.com/fluxgate/fluxgate"
+import (
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
+)
 
 // demand is one demand that is decided.
 type demand struct {
@@ -16,7 +19,7 @@ type demand struct {
 
 // counted reports whether it counts refused hits and is over: it is debited in any case.
 func (b *BucketFact) counted() bool {
-	return len(b.Exact) == 1 && b.Exact[0].CountsRefused && (b.Status == fluxgate.Rejected || b.Status == fluxgate.TooCostly)
+	return len(b.Exact) == 1 && b.Exact[0].CountsRefused && (b.Status == store.Rejected || b.Status == store.TooCostly)
 }
 
 // evaluate computes whether the demand fits.
@@ -34,7 +37,7 @@ func (d *demand) evaluate() {
 			continue
 		}
 		least, most := a.left()
-		if a.kind() == fluxgate.Concurrency {
+		if a.kind() == rules.Concurrency {
 			if d.Holder != 0 && d.Cost > 0 {
 				d.must, d.can = d.must && least.Sign() > 0, d.can && most.Sign() > 0
 				d.full = d.full || most.Sign() <= 0
@@ -53,7 +56,7 @@ func (d *demand) evaluate() {
 			d.must, d.can = false, false
 		}
 		d.grants[0], d.grants[1] = min(d.grants[0], floor(least)), min(d.grants[1], floor(most))
-		if a.kind() != fluxgate.TokenBucket {
+		if a.kind() != rules.TokenBucket {
 			d.must, d.can = d.must && floor(least) >= need, d.can && floor(most) >= need
 			continue
 		}
@@ -76,7 +79,7 @@ func (d *demand) evaluate() {
 // store says.
 func (d *demand) waits() bool {
 	for i, a := range d.views {
-		if a == nil || a.open || a.kind() != fluxgate.TokenBucket {
+		if a == nil || a.open || a.kind() != rules.TokenBucket {
 			continue
 		}
 		least, most := a.left()
@@ -92,7 +95,7 @@ func (d *demand) takes(clock int64) {
 	for i, a := range d.views {
 		switch {
 		case a == nil:
-		case a.kind() != fluxgate.Concurrency:
+		case a.kind() != rules.Concurrency:
 			wait := d.Bands[i].Wait.Microseconds()
 			a.take(whole(d.Granted), wait)
 		case d.Holder != 0:
@@ -105,9 +108,9 @@ func (d *demand) overdraw() {
 	for _, a := range d.views {
 		switch {
 		case a == nil:
-		case a.kind() != fluxgate.Concurrency:
+		case a.kind() != rules.Concurrency:
 			a.charge(whole(d.Cost), a.debt())
-		case d.Holder != 0 && d.Status == fluxgate.OK:
+		case d.Holder != 0 && d.Status == store.OK:
 			a.slots[d.Holder] = newSlot(a.at, a.Hold)
 		}
 	}

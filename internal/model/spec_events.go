@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // era is the time from the first gateway that uses some numbers to the last.
@@ -98,7 +98,7 @@ func (m *meter) allow(s *spec) {
 	for i, e := range m.eras {
 		switch {
 		case e.band == nil:
-		case e.band.kind() == fluxgate.TokenBucket:
+		case e.band.kind() == rules.TokenBucket:
 			add(e.from, e.to, changeAdds(&e.band.Band), "capacity")
 		default:
 			if to, raised := m.raised(i); raised {

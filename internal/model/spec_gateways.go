@@ -4,7 +4,8 @@ import (
 	"maps"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // checkShares checks that a gateway that decides alone applies its share.
@@ -51,7 +52,7 @@ func (s *spec) checkShares() {
 						s.violate(LineShare, f.At, "gateway %d, which knows of %d, applies %d of %d to bucket %s, at most %d", f.Gateway, servers[f.Gateway], b.Exact[k].Capacity, whole.Capacity, b.Bucket, most)
 						return
 					}
-					if whole.kind() != fluxgate.Concurrency || b.Granted == 0 || b.Holder == 0 {
+					if whole.kind() != rules.Concurrency || b.Granted == 0 || b.Holder == 0 {
 						continue
 					}
 					id := holding{f.Gateway, b.Bucket, b.Exact[k].ID}
@@ -123,7 +124,7 @@ func (s *spec) checkLeases() {
 			}
 		case f.Kind == Decided && f.Allowed && f.Err == nil:
 			for j := range f.Rules {
-				if r := &f.Rules[j]; r.Source == fluxgate.FromLease && r.Granted > 0 {
+				if r := &f.Rules[j]; r.Source == store.FromLease && r.Granted > 0 {
 					s.spend(f, r, slices[gatewayBucket{f.Gateway, r.Bucket}])
 				}
 			}

@@ -6,12 +6,14 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // refused checks that a request is refused from memory only as long as published while
 // the store has its tokens.
 func (r *replay) refused(f *Fact) {
-	if f.Allowed || f.Reason != fluxgate.ReasonLimited || f.Source != fluxgate.FromLease && f.Source != fluxgate.FromNegativeCache {
+	if f.Allowed || f.Reason != fluxgate.ReasonLimited || f.Source != store.FromLease && f.Source != store.FromNegativeCache {
 		return
 	}
 	if s := f.Began - refusalAge - callTimeout; r.faultAt(f.Gateway, s-recovery, f.Began) || r.stepped {
@@ -21,7 +23,7 @@ func (r *replay) refused(f *Fact) {
 	given := false
 	for i := range f.Rules {
 		rule := &f.Rules[i]
-		if rule.Rule.Mode == fluxgate.ModeShadow {
+		if rule.Rule.Mode == rules.ModeShadow {
 			continue
 		}
 		set := r.sets[setID{rule.Bucket, r.generation[gatewayBucket{f.Gateway, rule.Bucket}]}]
@@ -82,7 +84,7 @@ func (set *bucketSet) freeSince(a *account, n int64, f *Fact) (since time.Durati
 			}
 			continue
 		}
-		if a.kind() != fluxgate.TokenBucket {
+		if a.kind() != rules.TokenBucket {
 			return f.Began, given, true // it came back in steps: when is not compared
 		}
 		missing := new(big.Rat).Sub(whole(n), w.after)
@@ -112,7 +114,7 @@ func (s *spec) checkRenewals() {
 		for i := range d.Rules {
 			r := &d.Rules[i]
 			for k := range r.Rule.Bands {
-				if b := &r.Rule.Bands[k]; b.Kind == fluxgate.Concurrency && r.Source == fluxgate.FromStore && r.Granted > 0 {
+				if b := &r.Rule.Bands[k]; b.Kind == rules.Concurrency && r.Source == store.FromStore && r.Granted > 0 {
 					s.checkRenewal(d, r, b, end)
 				}
 			}
@@ -120,7 +122,7 @@ func (s *spec) checkRenewals() {
 	}
 }
 
-func (s *spec) checkRenewal(d *Fact, r *RuleFact, b *fluxgate.Band, end time.Duration) {
+func (s *spec) checkRenewal(d *Fact, r *RuleFact, b *rules.Band, end time.Duration) {
 	took := s.takes[d.Check]
 	if took == nil {
 		return

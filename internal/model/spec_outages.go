@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // outage is a time in which a gateway uses its fallback for a bucket, until the store
@@ -69,7 +69,7 @@ func (s *spec) outages(bucket string) (all []outage) {
 // until it has charged the store: it does not charge for others.
 func (s *spec) changedIn(bucket string, o *outage) bool {
 	rule, _, _ := strings.Cut(bucket, "@")
-	bands := func(version int) []fluxgate.Band {
+	bands := func(version int) []rules.Band {
 		for i := range s.Versions[version] {
 			if s.Versions[version][i].ID == rule {
 				return s.Versions[version][i].Bands

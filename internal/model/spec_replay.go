@@ -4,14 +4,15 @@ import (
 	"math/big"
 	"slices"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // charge takes what the engine charged: tokens of their own size, and never into debt. Each
 // band gives what is asked of it or all that it has, whatever the others and the slots have.
 func (r *replay) charge(f *Fact, d *demand) {
 	for i, a := range d.views {
-		if a == nil || a.kind() == fluxgate.Concurrency || a.open || d.set.wrong {
+		if a == nil || a.kind() == rules.Concurrency || a.open || d.set.wrong {
 			continue
 		}
 		asked, least := tokensOf(&d.Exact[i], a.band, d.Cost), new(big.Rat)
@@ -27,7 +28,7 @@ func (r *replay) charge(f *Fact, d *demand) {
 		}
 	}
 	for i, a := range d.views {
-		if a == nil || a.kind() == fluxgate.Concurrency || d.Cost == 0 {
+		if a == nil || a.kind() == rules.Concurrency || d.Cost == 0 {
 			continue
 		}
 		other := a.band != r.bandOf(d.Rule, &d.Exact[i])
@@ -82,7 +83,7 @@ func (r *replay) cut(bucket string, id uint32, tokens *big.Rat) {
 }
 
 // tokensOf is how many tokens of a band so many tokens of a demand are.
-func tokensOf(e *fluxgate.ExactBand, b *band, n int64) *big.Rat {
+func tokensOf(e *store.ExactBand, b *band, n int64) *big.Rat {
 	tokens := new(big.Rat).SetFrac64(e.Unit, b.exact.Unit)
 	return tokens.Mul(tokens, whole(n))
 }
@@ -109,7 +110,7 @@ func (r *replay) settle(f *Fact) {
 			a = a.clone()
 			a.open = a.open || a.renamed
 			a.advance(f.Clock, e.Edges)
-			if a.kind() == fluxgate.Concurrency {
+			if a.kind() == rules.Concurrency {
 				s := a.slots[b.Holder]
 				released, perhaps = released || s.until > a.at, perhaps || s.until > a.at && s.early <= a.at
 				delete(a.slots, b.Holder)
@@ -132,8 +133,8 @@ func (r *replay) settle(f *Fact) {
 		}
 		adopted := changed && sure || released && !perhaps
 		for id, a := range views {
-			if before := set.accounts[id]; changed || released && !perhaps && a.kind() == fluxgate.Concurrency {
-				a.open = a.open || !adopted && before != nil && f.Clock < before.at && a.kind() != fluxgate.Concurrency
+			if before := set.accounts[id]; changed || released && !perhaps && a.kind() == rules.Concurrency {
+				a.open = a.open || !adopted && before != nil && f.Clock < before.at && a.kind() != rules.Concurrency
 				r.wrote(set, id, before, a, f)
 				set.accounts[id] = a
 			}
@@ -195,13 +196,13 @@ func (r *replay) rest(f *Fact, b *BucketFact) int64 {
 // settleIn settles a take in one band. What the contract does not say is open.
 func (r *replay) settleIn(f *Fact, b *BucketFact, a *account, j int, rest int64) (least, most *big.Rat) {
 	switch {
-	case rest < 0 && (a.open || a.kind() == fluxgate.TokenBucket && r.bandOf(b.Rule, &b.Exact[j]) != a.band):
+	case rest < 0 && (a.open || a.kind() == rules.TokenBucket && r.bandOf(b.Rule, &b.Exact[j]) != a.band):
 		a.open = true // in proportion or not, and there may be a record of the other version alone
 		return new(big.Rat), r.tokens(b, j, -rest)
 	case rest < 0:
 		debt := a.debt()
 		if numbers := r.bandOf(b.Rule, &b.Exact[j]); numbers != nil {
-			if before := r.set(b).accounts[accountOf(&b.Exact[j])]; before != nil && a.kind() == fluxgate.Quota {
+			if before := r.set(b).accounts[accountOf(&b.Exact[j])]; before != nil && a.kind() == rules.Quota {
 				if a.emptied && a.largest > numbers.Capacity {
 					a.open = true
 					return new(big.Rat), r.tokens(b, j, -rest)
@@ -218,7 +219,7 @@ func (r *replay) settleIn(f *Fact, b *BucketFact, a *account, j int, rest int64)
 	}
 	numbers := r.bandOf(b.Rule, &b.Exact[j])
 	scaled := r.tokens(b, j, rest)
-	if numbers != nil && numbers != a.band && a.kind() == fluxgate.TokenBucket {
+	if numbers != nil && numbers != a.band && a.kind() == rules.TokenBucket {
 		// Refunds carry over as well. By how much depends on when the numbers changed, and where
 		// two versions count apart it is that of the version of the take.
 		other := new(big.Rat).Mul(scaled, new(big.Rat).SetFrac64(a.Capacity, numbers.Capacity))
@@ -242,11 +243,11 @@ func (r *replay) settleIn(f *Fact, b *BucketFact, a *account, j int, rest int64)
 	// of a quota of other gateways that ends at the same time, or may stay.
 	reset := r.takenBeforeReset(f, b)
 	unsure := a.open || b.Fallback || reset || r.steppedBackSince(f.Check) || b.TakenAt <= min(a.at, a.unsure)
-	if a.kind() == fluxgate.SlidingWindow && unsure || a.kind() == fluxgate.Quota && reset && r.set(b).mixed {
+	if a.kind() == rules.SlidingWindow && unsure || a.kind() == rules.Quota && reset && r.set(b).mixed {
 		a.open = true
 		return new(big.Rat), scaled
 	}
-	if end, known := r.set(b).ends[moment{accountOf(&b.Exact[j]), b.TakenAt}]; known && a.kind() == fluxgate.Quota {
+	if end, known := r.set(b).ends[moment{accountOf(&b.Exact[j]), b.TakenAt}]; known && a.kind() == rules.Quota {
 		return r.giveBackToQuota(f, b, a, end, scaled)
 	}
 	return a.giveBack(r.tokens(b, j, b.Cost), scaled, b.TakenAt, due, last)
@@ -303,7 +304,7 @@ func (r *replay) extend(f *Fact) {
 		known = known && !set.wrong
 		for j := range b.Exact {
 			a := set.accounts[accountOf(&b.Exact[j])]
-			if numbers := r.bandOf(b.Rule, &b.Exact[j]); numbers == nil || numbers.kind() != fluxgate.Concurrency {
+			if numbers := r.bandOf(b.Rule, &b.Exact[j]); numbers == nil || numbers.kind() != rules.Concurrency {
 				continue
 			} else if a == nil {
 				all = false

@@ -6,8 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/bucket"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // replay is the shared store as the contract wants it. Whatever happens between gateways
@@ -102,7 +103,7 @@ func (r *replay) set(b *BucketFact) *bucketSet {
 
 // accountOf names the account of a band. The slots of a rule are one, whatever its band is
 // called.
-func accountOf(e *fluxgate.ExactBand) uint32 {
+func accountOf(e *store.ExactBand) uint32 {
 	if e.Kind == bucket.Concurrency {
 		return 1 << 31
 	}
@@ -142,7 +143,7 @@ func (r *replay) take(f *Fact) {
 			alternatives++
 		}
 		switch {
-		case b.Shadow || b.Status == fluxgate.OK:
+		case b.Shadow || b.Status == store.OK:
 		case b.Alternative:
 			over++
 		default:
@@ -177,7 +178,7 @@ func (set *bucketSet) noteBands(views []*account) {
 }
 
 // view is a copy of an account, brought to the band and the moment of a fact.
-func (r *replay) view(set *bucketSet, b *BucketFact, e *fluxgate.ExactBand, f *Fact) *account {
+func (r *replay) view(set *bucketSet, b *BucketFact, e *store.ExactBand, f *Fact) *account {
 	numbers := r.bandOf(b.Rule, e)
 	if numbers == nil {
 		return nil
@@ -191,7 +192,7 @@ func (r *replay) view(set *bucketSet, b *BucketFact, e *fluxgate.ExactBand, f *F
 	}
 	a = a.clone()
 	a.open, a.renamed = a.open || a.renamed, false
-	if a.band != numbers && f.Charge && a.kind() == fluxgate.TokenBucket && numbers.kind() == a.kind() {
+	if a.band != numbers && f.Charge && a.kind() == rules.TokenBucket && numbers.kind() == a.kind() {
 		a.advance(f.Clock, e.Edges)
 		a.open = true // it is debited in proportion. What is full is forgotten, and begins with the numbers of the charge.
 		return a
@@ -222,7 +223,7 @@ func (r *replay) compare(f *Fact, d *demand, admitted, peek bool) {
 	if d.full && !d.set.mixed {
 		own = LineSlots
 	}
-	switch ok := d.Status == fluxgate.OK; {
+	switch ok := d.Status == store.OK; {
 	case ok && !d.can:
 		r.wrong(f, d, own, "admits a cost of %d that does not fit", d.Cost)
 		return
@@ -235,10 +236,10 @@ func (r *replay) compare(f *Fact, d *demand, admitted, peek bool) {
 	case !peek && d.counted() && d.Granted != d.Cost:
 		r.wrong(f, d, LineOverdraft, "counts %d of %d refused hits", d.Granted, d.Cost)
 		return
-	case takes && !d.Overdraft && !d.counted() && (!admitted || d.Status != fluxgate.OK):
+	case takes && !d.Overdraft && !d.counted() && (!admitted || d.Status != store.OK):
 		r.wrong(f, d, LineAllOrNothing, "was granted %d tokens of a request that was refused", d.Granted)
 		return
-	case !peek && d.Status == fluxgate.OK && admitted && d.Cost > 0 && !d.Overdraft && (d.Granted < d.grants[0] || d.Granted > d.grants[1]):
+	case !peek && d.Status == store.OK && admitted && d.Cost > 0 && !d.Overdraft && (d.Granted < d.grants[0] || d.Granted > d.grants[1]):
 		r.wrong(f, d, own, "was granted %d of %d tokens, and %d to %d are there", d.Granted, d.Cost, d.grants[0], d.grants[1])
 		return
 	case takes && !d.Overdraft && !d.counted() && !d.waits():
@@ -272,7 +273,7 @@ func (r *replay) compare(f *Fact, d *demand, admitted, peek bool) {
 func (r *replay) agrees(f *Fact, d *demand, a *account, says *BandFact, own Line) bool {
 	net := says.Remaining - says.Owed
 	switch full := d.set.accounts[accountOf(&a.exact)] == nil; {
-	case a.kind() == fluxgate.Concurrency && !d.set.mixed:
+	case a.kind() == rules.Concurrency && !d.set.mixed:
 		own = LineSlots
 	case full && own == LineExact:
 		own = LineAbsent
@@ -285,14 +286,14 @@ func (r *replay) agrees(f *Fact, d *demand, a *account, says *BandFact, own Line
 		}
 	}
 	switch {
-	case a.kind() == fluxgate.TokenBucket:
+	case a.kind() == rules.TokenBucket:
 		return r.agreesWithTime(f, d, a, says, own)
-	case a.open && a.kind() == fluxgate.Quota:
+	case a.open && a.kind() == rules.Quota:
 		a.least, a.most, a.open = whole(net), whole(net), false
 		if net >= 0 && net < a.Capacity { // the period may be that of a band with another label
 			a.end = a.at + says.FullAfter.Microseconds()
 		}
-	case a.open && a.kind() == fluxgate.SlidingWindow:
+	case a.open && a.kind() == rules.SlidingWindow:
 		// When they were taken is not known. A longer version may still count what is older.
 		for i := range a.log {
 			a.log[i].gone = true
@@ -358,7 +359,7 @@ func (r *replay) commit(f *Fact, d *demand, taken bool) {
 // a call does not ask for count from there too.
 func (set *bucketSet) written(clock int64) {
 	for _, a := range set.accounts {
-		if a.unwritten = false; a.kind() == fluxgate.TokenBucket {
+		if a.unwritten = false; a.kind() == rules.TokenBucket {
 			a.advance(clock, a.edges)
 		}
 	}
@@ -368,7 +369,7 @@ func (set *bucketSet) written(clock int64) {
 // has passed since the last write, which may be this one.
 func (set *bucketSet) maybeWritten() {
 	for _, a := range set.accounts {
-		a.unwritten = a.kind() == fluxgate.TokenBucket || a.kind() == fluxgate.SlidingWindow
+		a.unwritten = a.kind() == rules.TokenBucket || a.kind() == rules.SlidingWindow
 	}
 }
 
@@ -385,7 +386,7 @@ func (set *bucketSet) adopt(clock int64) {
 // released, may have ended before, and a settlement may have written nothing.
 func (set *bucketSet) unsureOf(clock int64, holder int) {
 	for _, a := range set.accounts {
-		a.open = a.open || clock < a.at && a.kind() != fluxgate.Concurrency
+		a.open = a.open || clock < a.at && a.kind() != rules.Concurrency
 		delete(a.slots, holder)
 		for id, s := range a.slots {
 			s.early = min(s.early, clock+s.hold)
@@ -402,7 +403,7 @@ func (set *bucketSet) renames(b *BucketFact, before *account, clock int64) {
 	}
 	asked := slices.Concat(b.Exact, b.Beside)
 	for id, other := range set.accounts {
-		if !slices.ContainsFunc(asked, func(e fluxgate.ExactBand) bool { return accountOf(&e) == id }) {
+		if !slices.ContainsFunc(asked, func(e store.ExactBand) bool { return accountOf(&e) == id }) {
 			other.renamed = true
 		}
 	}

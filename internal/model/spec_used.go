@@ -6,7 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // usage is a token bucket that is shared by gateways, from which requests are refused.
@@ -48,7 +49,7 @@ func (s *spec) checkUsed() {
 			r := &f.Rules[j]
 			exact, err := r.Rule.Bands[0].Exact(0)
 			b := s.bandOf(r.Rule.ID, &exact)
-			if err != nil || b == nil || len(r.Rule.Bands) != 1 || b.kind() != fluxgate.TokenBucket || r.Rule.Overdraft || debt[r.Bucket] || r.Rule.OnLimitExceed == fluxgate.WaitForRefill {
+			if err != nil || b == nil || len(r.Rule.Bands) != 1 || b.kind() != rules.TokenBucket || r.Rule.Overdraft || debt[r.Bucket] || r.Rule.OnLimitExceed == rules.WaitForRefill {
 				continue
 			}
 			u := all[r.Bucket]
@@ -96,7 +97,7 @@ func (u *usage) note(s *spec, f *Fact, r *RuleFact) {
 		u.used.Add(u.used, whole(r.Granted))
 		u.peaks = append(u.peaks, peak{at, new(big.Rat).Set(u.used)})
 		u.admitted += r.Granted
-	case r.Status == fluxgate.Rejected && r.Rule.Mode != fluxgate.ModeShadow && r.Cost <= u.band.Capacity:
+	case r.Status == store.Rejected && r.Rule.Mode != rules.ModeShadow && r.Cost <= u.band.Capacity:
 		u.refused(s, f, r)
 	}
 }

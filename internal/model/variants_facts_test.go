@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // find is the place of the n-th fact that fits, from 0 on, or -1.
@@ -86,11 +88,11 @@ func more(band int, tokens int64) func(f *Fact) {
 
 // fromLease is a request that a slice paid.
 func fromLease(f *Fact) bool {
-	return f.Kind == Decided && f.Allowed && len(f.Rules) > 0 && f.Rules[0].Source == fluxgate.FromLease
+	return f.Kind == Decided && f.Allowed && len(f.Rules) > 0 && f.Rules[0].Source == store.FromLease
 }
 
 func fromFallback(f *Fact) bool {
-	return f.Kind == Decided && f.Allowed && len(f.Rules) > 0 && f.Rules[0].Source == fluxgate.FromFallback
+	return f.Kind == Decided && f.Allowed && len(f.Rules) > 0 && f.Rules[0].Source == store.FromFallback
 }
 
 // sliceOf is a take that has tokens for later.
@@ -102,10 +104,10 @@ var variants = map[string]variant{
 	"a bucket refills too fast":          {"limits", LineExact, edit(5, ok, more(0, 1))},
 	"a bucket loses the rest of a token": {"limits", LineExact, edit(15, ok, func(f *Fact) { f.Buckets[0].Bands[0].FullAfter += 20 * time.Millisecond })},
 	"a bucket refuses what fits": {"two rules", LineExact, edit(3, ok, func(f *Fact) {
-		f.Admitted, f.Buckets[0].Status, f.Buckets[0].Granted, f.Buckets[1].Granted = false, fluxgate.Rejected, 0, 0
+		f.Admitted, f.Buckets[0].Status, f.Buckets[0].Granted, f.Buckets[1].Granted = false, store.Rejected, 0, 0
 	})},
 	"a quota refills before its end":      {"limits", LineExact, edit(8, ok, more(1, 5))},
-	"a window forgets a slot":             {"window", LineExact, edit(0, refused, func(f *Fact) { f.Admitted, f.Buckets[0].Status, f.Buckets[0].Granted = true, fluxgate.OK, 1 })},
+	"a window forgets a slot":             {"window", LineExact, edit(0, refused, func(f *Fact) { f.Admitted, f.Buckets[0].Status, f.Buckets[0].Granted = true, store.OK, 1 })},
 	"a reservation is due too early":      {"wait", LineExact, edit(12, ok, func(f *Fact) { f.Buckets[0].Wait, f.Buckets[0].Bands[0].Wait = 0, 0 })},
 	"an expired bucket is not full":       {"idle", LineExact, edit(0, later(func(f *Fact) bool { return f.At > 15*time.Second }, ok), more(0, -2))},
 	"a new bucket is not full":            {"limits", LineAbsent, edit(0, ok, more(1, -1))},
@@ -114,13 +116,13 @@ var variants = map[string]variant{
 	"a refused request keeps its tokens":  {"limits", LineAllOrNothing, edit(4, func(f *Fact) bool { return f.Kind == Decided && f.Allowed }, func(f *Fact) { f.Allowed, f.Reason = false, fluxgate.ReasonStoreFailure })},
 	"a call is sent again":                {"limits", LineOnce, twice(ok)},
 	"a late answer counts":                {"limits", LineDecision, edit(4, ok, func(f *Fact) { f.Answered = false })},
-	"a shadow rule vetoes":                {"shadow", LineDecision, edit(0, func(f *Fact) bool { return f.Kind == Decided && f.Rules[1].Status == fluxgate.Rejected }, func(f *Fact) { f.Allowed, f.Reason = false, fluxgate.ReasonLimited })},
-	"a shadow rule vetoes at the store":   {"shadow", LineDecision, edit(0, func(f *Fact) bool { return ok(f) && f.Buckets[1].Status == fluxgate.Rejected }, func(f *Fact) { f.Admitted = false })},
+	"a shadow rule vetoes":                {"shadow", LineDecision, edit(0, func(f *Fact) bool { return f.Kind == Decided && f.Rules[1].Status == store.Rejected }, func(f *Fact) { f.Allowed, f.Reason = false, fluxgate.ReasonLimited })},
+	"a shadow rule vetoes at the store":   {"shadow", LineDecision, edit(0, func(f *Fact) bool { return ok(f) && f.Buckets[1].Status == store.Rejected }, func(f *Fact) { f.Admitted = false })},
 	"a rule is not asked":                 {"two rules", LineDecision, edit(0, func(f *Fact) bool { return f.Kind == Decided && !f.Allowed }, func(f *Fact) { f.Allowed = true })},
 	"a refund is above what was taken":    {"settle", LineSettlement, edit(0, func(f *Fact) bool { return f.Kind == StoreSettled && f.Buckets[0].Returned > 0 }, func(f *Fact) { f.Buckets[0].Returned += 3 })},
 	"a settlement is of the wrong band":   {"settle", LineSettlement, edit(0, later(func(f *Fact) bool { return f.Kind == StoreSettled && f.Buckets[0].Returned > 0 }, ok), func(f *Fact) { more(0, -6)(f); more(1, 6)(f) })},
 	"a receipt is settled twice":          {"twice", LineSettlement, edit(0, func(f *Fact) bool { return f.Kind == Settled && f.Again }, func(f *Fact) { f.Err = nil })},
-	"a caller is told a larger refund":    {"settle", LineSettlement, edit(0, kind(Settled), func(f *Fact) { f.Settlements[fluxgate.MeasureRequests] = fluxgate.Settlement{Returned: 7} })},
+	"a caller is told a larger refund":    {"settle", LineSettlement, edit(0, kind(Settled), func(f *Fact) { f.Settlements[rules.MeasureRequests] = store.Settlement{Returned: 7} })},
 	"a settlement is not sent":            {"settle", LineConservation, unsettled},
 	"an overdraft is not debited":         {"overdraft", LineOverdraft, edit(0, refused, more(0, 30))},
 	"a charge is sent twice":              {"outage", LineCharge, twice(charges)},
@@ -141,7 +143,7 @@ var variants = map[string]variant{
 	"a third request gets a slot": {"slots", LineSlots, edit(0, refused, func(f *Fact) {
 		f.Admitted = true
 		for i := range f.Buckets {
-			f.Buckets[i].Status, f.Buckets[i].Granted = fluxgate.OK, 1
+			f.Buckets[i].Status, f.Buckets[i].Granted = store.OK, 1
 		}
 	})},
 	"a slot is released twice":              {"slots", LineSlots, edit(0, later(kind(StoreSettled), ok), more(0, 1))},
@@ -230,7 +232,7 @@ func unused(facts []Fact) []Fact {
 	for i := range facts {
 		if f := &facts[i]; f.Kind == Decided && f.Allowed && f.At > 100*time.Millisecond {
 			f.Allowed, f.Reason = false, fluxgate.ReasonLimited
-			f.Rules[0].Status, f.Rules[0].Granted = fluxgate.Rejected, 0
+			f.Rules[0].Status, f.Rules[0].Granted = store.Rejected, 0
 		}
 	}
 	return facts
@@ -238,7 +240,7 @@ func unused(facts []Fact) []Fact {
 
 // oldRefusal repeats a refusal when the bucket is full again.
 func oldRefusal(facts []Fact) []Fact {
-	i := find(facts, 0, func(f *Fact) bool { return f.Kind == Decided && !f.Allowed && f.Source == fluxgate.FromNegativeCache })
+	i := find(facts, 0, func(f *Fact) bool { return f.Kind == Decided && !f.Allowed && f.Source == store.FromNegativeCache })
 	if i < 0 {
 		return nil
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // scene is a history in which faulty variants of the system show. The system as it is
@@ -14,7 +14,7 @@ type scene struct {
 	gateways int
 	leases   bool
 	wait     time.Duration
-	versions [][]fluxgate.Rule
+	versions [][]rules.Rule
 	ops      []Op
 }
 
@@ -34,17 +34,17 @@ func (s *scene) history() *History {
 	return h
 }
 
-func rulesOf(rules ...fluxgate.Rule) [][]fluxgate.Rule { return [][]fluxgate.Rule{rules} }
+func rulesOf(list ...rules.Rule) [][]rules.Rule { return [][]rules.Rule{list} }
 
-func strict(id string, bands ...fluxgate.Band) fluxgate.Rule {
-	return fluxgate.Rule{ID: id, Scope: fluxgate.ScopeUser, Consistency: fluxgate.ConsistencyStrict, Bands: bands}
+func strict(id string, bands ...rules.Band) rules.Rule {
+	return rules.Rule{ID: id, Scope: rules.ScopeUser, Consistency: rules.ConsistencyStrict, Bands: bands}
 }
 
 var (
-	burst = fluxgate.Band{Label: "burst", Capacity: 10, Refill: time.Second}
-	hour  = fluxgate.Band{Label: "hour", Capacity: 100, Refill: time.Hour}
-	plan  = fluxgate.Band{Label: "plan", Kind: fluxgate.Quota, Capacity: 40, Period: "hour"}
-	two   = fluxgate.Band{Label: "slots", Kind: fluxgate.Concurrency, Capacity: 2, Hold: time.Second}
+	burst = rules.Band{Label: "burst", Capacity: 10, Refill: time.Second}
+	hour  = rules.Band{Label: "hour", Capacity: 100, Refill: time.Hour}
+	plan  = rules.Band{Label: "plan", Kind: rules.Quota, Capacity: 40, Period: "hour"}
+	two   = rules.Band{Label: "slots", Kind: rules.Concurrency, Capacity: 2, Hold: time.Second}
 
 	requests = Op{Kind: OpCheck, Caller: "a", Gateway: All, N: 60, Span: 3 * time.Second, Actual: 1}
 	estimate = Op{Kind: OpCheck, Caller: "a", Gateway: All, At: 100 * time.Millisecond, Cost: 8, Actual: 2, Lasts: 10 * time.Millisecond}
@@ -56,28 +56,28 @@ func after(at time.Duration, op Op) Op {
 	return op
 }
 
-func shadow(r fluxgate.Rule) fluxgate.Rule {
-	r.Mode = fluxgate.ModeShadow
+func shadow(r rules.Rule) rules.Rule {
+	r.Mode = rules.ModeShadow
 	return r
 }
 
-func overdraft(r fluxgate.Rule) fluxgate.Rule {
+func overdraft(r rules.Rule) rules.Rule {
 	r.Overdraft = true
 	return r
 }
 
-func counting(r fluxgate.Rule) fluxgate.Rule {
+func counting(r rules.Rule) rules.Rule {
 	r.CountRefused = true
 	return r
 }
 
-func waits(r fluxgate.Rule) fluxgate.Rule {
-	r.OnLimitExceed = fluxgate.WaitForRefill
+func waits(r rules.Rule) rules.Rule {
+	r.OnLimitExceed = rules.WaitForRefill
 	return r
 }
 
-func shared(r fluxgate.Rule) fluxgate.Rule {
-	r.Scope, r.Consistency = fluxgate.ScopeGlobal, fluxgate.ConsistencyLeased
+func shared(r rules.Rule) rules.Rule {
+	r.Scope, r.Consistency = rules.ScopeGlobal, rules.ConsistencyLeased
 	return r
 }
 
@@ -85,15 +85,15 @@ var scenes = map[string]scene{
 	"limits":    {gateways: 2, versions: rulesOf(strict("r", burst, plan)), ops: []Op{requests}},
 	"two rules": {gateways: 2, versions: rulesOf(strict("r", burst), strict("s", plan)), ops: []Op{requests}},
 	"shadow":    {gateways: 1, versions: rulesOf(strict("r", hour), shadow(strict("s", burst))), ops: []Op{requests}},
-	"window":    {gateways: 1, versions: rulesOf(strict("r", fluxgate.Band{Label: "any", Kind: fluxgate.SlidingWindow, Capacity: 10, Refill: 1600 * time.Millisecond})), ops: []Op{requests}},
+	"window":    {gateways: 1, versions: rulesOf(strict("r", rules.Band{Label: "any", Kind: rules.SlidingWindow, Capacity: 10, Refill: 1600 * time.Millisecond})), ops: []Op{requests}},
 	"settle":    {gateways: 2, versions: rulesOf(strict("r", hour, plan)), ops: []Op{estimate, after(200*time.Millisecond, estimate), after(time.Second, requests)}},
 	"twice":     {gateways: 1, versions: rulesOf(strict("r", hour)), ops: []Op{{Kind: OpCheck, Caller: "a", Cost: 5, Actual: 1, Again: true}}},
 	"overdraft": {gateways: 1, versions: rulesOf(overdraft(strict("r", hour))), ops: []Op{{Kind: OpCheck, Caller: "a", N: 8, Span: time.Second, Cost: 30, Actual: 30}}},
-	"wait": {gateways: 2, wait: 2 * time.Second, versions: rulesOf(fluxgate.Rule{ID: "r", Consistency: fluxgate.ConsistencyStrict, OnLimitExceed: fluxgate.WaitForRefill, Bands: []fluxgate.Band{burst}}),
+	"wait": {gateways: 2, wait: 2 * time.Second, versions: rulesOf(rules.Rule{ID: "r", Consistency: rules.ConsistencyStrict, OnLimitExceed: rules.WaitForRefill, Bands: []rules.Band{burst}}),
 		ops: []Op{{Kind: OpCheck, Gateway: All, Caller: "a", N: 20, Span: 100 * time.Millisecond, Actual: 1}}},
-	"leases": {gateways: 2, leases: true, versions: rulesOf(shared(strict("r", fluxgate.PerSecond(400)))),
+	"leases": {gateways: 2, leases: true, versions: rulesOf(shared(strict("r", rules.PerSecond(400)))),
 		ops: []Op{{Kind: OpCheck, Gateway: All, Caller: "a", N: 900, Span: 1500 * time.Millisecond, Actual: Never}}},
-	"refusals": {gateways: 1, leases: true, versions: rulesOf(fluxgate.Rule{ID: "r", Bands: []fluxgate.Band{burst}}),
+	"refusals": {gateways: 1, leases: true, versions: rulesOf(rules.Rule{ID: "r", Bands: []rules.Band{burst}}),
 		ops: []Op{{Kind: OpCheck, Caller: "a", N: 200, Span: 4 * time.Second, Actual: Never}}},
 	"outage": {gateways: 2, versions: rulesOf(strict("r", hour, plan)), ops: []Op{
 		requests, {Kind: OpFault, At: time.Second, Gateway: All, Fault: NotSent, Span: time.Second}, after(5*time.Second, requests)}},
@@ -104,19 +104,19 @@ var scenes = map[string]scene{
 		{Kind: OpCheck, At: 600 * time.Millisecond, Caller: "a", Cost: 50, Actual: Never}}},
 	"slots": {gateways: 2, versions: rulesOf(strict("r", two), strict("s", two)), ops: []Op{
 		{Kind: OpCheck, Gateway: All, Caller: "a", N: 2, Span: 10 * time.Millisecond, Lasts: 4 * time.Second, Renew: true, Actual: 1}, after(100*time.Millisecond, requests), after(6*time.Second, requests)}},
-	"started in an outage": {gateways: 3, versions: rulesOf(strict("r", fluxgate.PerSecond(200))), ops: []Op{
+	"started in an outage": {gateways: 3, versions: rulesOf(strict("r", rules.PerSecond(200))), ops: []Op{
 		{Kind: OpKill}, {Kind: OpStop, At: 4019 * time.Millisecond, Gateway: 2}, {Kind: OpFault, At: 4019 * time.Millisecond, Gateway: All, Fault: NotSent, Span: 5 * time.Second},
 		{Kind: OpCheck, At: 4019 * time.Millisecond, Caller: "a", Gateway: All, N: 2, Actual: 1}, {Kind: OpStart, At: 4019 * time.Millisecond, Gateway: 2}}},
-	"killed while requests wait": {gateways: 1, wait: time.Second, versions: rulesOf(waits(strict("r", fluxgate.Band{Label: "paced", Capacity: 5, Refill: 200 * time.Millisecond}, plan))), ops: []Op{
+	"killed while requests wait": {gateways: 1, wait: time.Second, versions: rulesOf(waits(strict("r", rules.Band{Label: "paced", Capacity: 5, Refill: 200 * time.Millisecond}, plan))), ops: []Op{
 		{Kind: OpFault, Fault: LostCalls, Span: 3 * time.Second}, {Kind: OpCheck, At: time.Second, Caller: "a", Actual: 1}, {Kind: OpCheck, At: 3 * time.Second, Caller: "a", N: 22, Actual: Never},
 		{Kind: OpKill, At: 3612 * time.Millisecond}, {Kind: OpStart, At: 3612 * time.Millisecond}}},
-	"slots alone": {gateways: 1, versions: rulesOf(strict("r", fluxgate.Band{Label: "slots", Kind: fluxgate.Concurrency, Capacity: 4, Hold: 200 * time.Millisecond})), ops: []Op{
+	"slots alone": {gateways: 1, versions: rulesOf(strict("r", rules.Band{Label: "slots", Kind: rules.Concurrency, Capacity: 4, Hold: 200 * time.Millisecond})), ops: []Op{
 		{Kind: OpFault, Fault: NotSent, Span: 5 * time.Second}, {Kind: OpCheck, Caller: "a", N: 75, Span: time.Second, Actual: Never}}},
-	"slots and a wait": {gateways: 1, wait: 900 * time.Millisecond, versions: rulesOf(waits(strict("r", two, fluxgate.Band{Label: "paced", Capacity: 1, Refill: 800 * time.Millisecond}))), ops: []Op{
+	"slots and a wait": {gateways: 1, wait: 900 * time.Millisecond, versions: rulesOf(waits(strict("r", two, rules.Band{Label: "paced", Capacity: 1, Refill: 800 * time.Millisecond}))), ops: []Op{
 		{Kind: OpCheck, Caller: "a", N: 2, Lasts: 3 * time.Second, Renew: true, Actual: 1}}},
-	"slots and a long wait": {gateways: 1, wait: 2 * time.Second, versions: rulesOf(waits(strict("r", two, fluxgate.Band{Label: "paced", Capacity: 1, Refill: 1500 * time.Millisecond}))), ops: []Op{
+	"slots and a long wait": {gateways: 1, wait: 2 * time.Second, versions: rulesOf(waits(strict("r", two, rules.Band{Label: "paced", Capacity: 1, Refill: 1500 * time.Millisecond}))), ops: []Op{
 		{Kind: OpCheck, Caller: "a", N: 2, Lasts: 3 * time.Second, Renew: true, Actual: 1}}},
-	"change": {gateways: 1, versions: [][]fluxgate.Rule{{strict("r", hour, plan)}, {strict("r", fluxgate.Band{Label: "hour", Capacity: 50, Refill: time.Hour}, plan)}},
+	"change": {gateways: 1, versions: [][]rules.Rule{{strict("r", hour, plan)}, {strict("r", rules.Band{Label: "hour", Capacity: 50, Refill: time.Hour}, plan)}},
 		ops: []Op{requests, {Kind: OpRules, At: 500 * time.Millisecond, Version: 1, Gateway: All}}},
 	"reset": {gateways: 2, versions: rulesOf(strict("r", hour)), ops: []Op{requests, {Kind: OpReset, At: time.Second, Rule: "r"}}},
 	"clock": {gateways: 1, versions: rulesOf(strict("r", burst)), ops: []Op{requests, {Kind: OpStep, At: 1500 * time.Millisecond, Step: -5 * time.Second, Gateway: All}}},

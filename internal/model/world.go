@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // salt is that of the keys of all histories: the same seed has the same keys.
@@ -20,11 +21,11 @@ type world struct {
 	// late are calls that run after their gateway has given up.
 	late  sync.WaitGroup
 	over  atomic.Bool
-	names map[fluxgate.KeyID]string // of the buckets
+	names map[store.KeyID]string // of the buckets
 
 	mu      sync.Mutex
-	open    func() fluxgate.Store // an empty store
-	store   fluxgate.Store
+	open    func() store.Store // an empty store
+	store   store.Store
 	frozen  time.Time     // the store's clock while a call runs, or zero
 	offset  time.Duration // of the store's clock
 	since   int64         // when it was last restarted, by its clock in microseconds
@@ -33,7 +34,7 @@ type world struct {
 	// fleetBefore is how many gateways one of them has last known of.
 	fleetBefore int
 	facts       []Fact
-	holders     map[fluxgate.HolderID]int
+	holders     map[store.HolderID]int
 	checks      int
 	calls       []Call // if they are kept
 	keeps       bool
@@ -45,13 +46,13 @@ type Call struct {
 	Clock   int64 // of the store, in microseconds since 1970
 	Peek    bool
 	Extend  bool
-	Demands []fluxgate.Demand
-	Outcome fluxgate.Outcome
-	Takes   fluxgate.Takes
+	Demands []store.Demand
+	Outcome store.Outcome
+	Takes   store.Takes
 	Actual  []int64
-	Settled []fluxgate.Settlement
+	Settled []store.Settlement
 	Held    bool
-	Reset   *fluxgate.Key
+	Reset   *store.Key
 }
 
 // keep keeps a call. The lock is held.
@@ -62,7 +63,7 @@ func (w *world) keep(c Call) {
 	c.Clock = w.clock().UnixMicro()
 	if c.Demands != nil { // the gateway may use what it was answered again
 		answer := c.Outcome
-		c.Outcome = fluxgate.Outcome{}
+		c.Outcome = store.Outcome{}
 		c.Outcome.Prepare(c.Demands)
 		c.Outcome.Admission = answer.Admission
 		for i := range answer.Results {
@@ -150,8 +151,8 @@ func (w *world) answered(fact int) {
 }
 
 // holder is the number of a holder, by their order. The lock is held.
-func (w *world) holder(id fluxgate.HolderID) int {
-	if id == (fluxgate.HolderID{}) {
+func (w *world) holder(id store.HolderID) int {
+	if id == (store.HolderID{}) {
 		return 0
 	}
 	if w.holders[id] == 0 {
@@ -225,16 +226,16 @@ func (l *link) sawResetsLocked() {
 }
 
 // place changes a key to that of its generation.
-func place(key *fluxgate.Key, generation int) {
+func place(key *store.Key, generation int) {
 	key.ID[15] ^= byte(generation)
 	key.ID[14] ^= byte(generation >> 8)
 }
 
 // takeAt runs a take at the store, of all demands but those of a rule.
-func (w *world) takeAt(l *link, c *check, began time.Duration, without string, demands []fluxgate.Demand, out *fluxgate.Outcome, kind callKind) (int, error) {
+func (w *world) takeAt(l *link, c *check, began time.Duration, without string, demands []store.Demand, out *store.Outcome, kind callKind) (int, error) {
 	defer w.atStore()()
 	l.sawResetsLocked()
-	asked := make([]fluxgate.Demand, 0, len(demands))
+	asked := make([]store.Demand, 0, len(demands))
 	for i := range demands {
 		if d := demands[i]; without == "" || d.Key.Rule != without {
 			place(&d.Key, l.generation(d.Key.Rule))
@@ -243,7 +244,7 @@ func (w *world) takeAt(l *link, c *check, began time.Duration, without string, d
 	}
 	answer := out
 	if len(asked) < len(demands) {
-		answer = new(fluxgate.Outcome)
+		answer = new(store.Outcome)
 	}
 	if len(asked) > 0 {
 		if err := w.store.Take(context.Background(), asked, answer); err != nil {
@@ -253,7 +254,7 @@ func (w *world) takeAt(l *link, c *check, began time.Duration, without string, d
 	}
 	f := w.fact(StoreTook, l, c, began)
 	f.Charge, f.Leased = kind == chargeCall, c == nil && kind != chargeCall
-	f.Admitted = answer.Admission != fluxgate.NotAdmitted
+	f.Admitted = answer.Admission != store.NotAdmitted
 	k := 0
 	f.Buckets = make([]BucketFact, 0, len(asked))
 	for i := range demands {
@@ -270,12 +271,12 @@ func (w *world) takeAt(l *link, c *check, began time.Duration, without string, d
 }
 
 // mergeShards adds the demands of a rule that could not be decided.
-func mergeShards(demands []fluxgate.Demand, without string, answer, out *fluxgate.Outcome) {
+func mergeShards(demands []store.Demand, without string, answer, out *store.Outcome) {
 	out.Prepare(demands)
 	k := 0
 	for i := range demands {
 		if demands[i].Key.Rule == without {
-			out.Results[i].Status = fluxgate.Unavailable
+			out.Results[i].Status = store.Unavailable
 			continue
 		}
 		out.Results[i] = answer.Results[k]
@@ -292,7 +293,7 @@ func (w *world) fact(kind FactKind, l *link, c *check, began time.Duration) *Fac
 	return f
 }
 
-func (w *world) bucket(d *fluxgate.Demand, generation int, r *fluxgate.Result) BucketFact {
+func (w *world) bucket(d *store.Demand, generation int, r *store.Result) BucketFact {
 	return BucketFact{
 		Bucket: w.names[d.Key.ID], Rule: d.Key.Rule, Generation: generation, Exact: d.Bands,
 		Shadow: d.Shadow, Overdraft: d.Overdraft, Alternative: d.Alternative, Status: r.Status, Cost: d.Cost, Min: d.Min, Granted: r.Granted,
@@ -300,7 +301,7 @@ func (w *world) bucket(d *fluxgate.Demand, generation int, r *fluxgate.Result) B
 	}
 }
 
-func bandFacts(exact []fluxgate.ExactBand, bands []fluxgate.BandResult) []BandFact {
+func bandFacts(exact []store.ExactBand, bands []store.BandResult) []BandFact {
 	facts := make([]BandFact, len(bands))
 	for i, b := range bands {
 		facts[i] = BandFact{exact[i].Capacity, b.Remaining, b.Owed, b.Wait, b.FullAfter}
@@ -309,7 +310,7 @@ func bandFacts(exact []fluxgate.ExactBand, bands []fluxgate.BandResult) []BandFa
 }
 
 // peekAt runs a peek at the store.
-func (w *world) peekAt(l *link, c *check, began time.Duration, demands []fluxgate.Demand, out *fluxgate.Outcome) (int, error) {
+func (w *world) peekAt(l *link, c *check, began time.Duration, demands []store.Demand, out *store.Outcome) (int, error) {
 	defer w.atStore()()
 	l.sawResetsLocked()
 	asked := slices.Clone(demands)
@@ -328,7 +329,7 @@ func (w *world) peekAt(l *link, c *check, began time.Duration, demands []fluxgat
 }
 
 // settleAt runs a settlement at the store.
-func (w *world) settleAt(l *link, c *check, began time.Duration, takes fluxgate.Takes, actual []int64) (facts []int, settled []fluxgate.Settlement, err error) {
+func (w *world) settleAt(l *link, c *check, began time.Duration, takes store.Takes, actual []int64) (facts []int, settled []store.Settlement, err error) {
 	defer w.atStore()()
 	l.sawResetsLocked()
 	settles, charges := w.fact(StoreSettled, l, c, began), w.fact(StoreTook, l, c, began)
@@ -366,17 +367,17 @@ func (w *world) settleAt(l *link, c *check, began time.Duration, takes fluxgate.
 	return facts, settled, nil
 }
 
-func (w *world) settlement(t *fluxgate.Taken, actual int64, generation int) BucketFact {
-	bands := slices.DeleteFunc(slices.Clone(t.Bands), func(b fluxgate.ExactBand) bool { return b.Unit == 0 })
-	beside := slices.DeleteFunc(slices.Clone(t.Bands), func(b fluxgate.ExactBand) bool { return b.Unit > 0 })
+func (w *world) settlement(t *store.Taken, actual int64, generation int) BucketFact {
+	bands := slices.DeleteFunc(slices.Clone(t.Bands), func(b store.ExactBand) bool { return b.Unit == 0 })
+	beside := slices.DeleteFunc(slices.Clone(t.Bands), func(b store.ExactBand) bool { return b.Unit > 0 })
 	return BucketFact{
 		Bucket: w.names[t.Key.ID], Rule: t.Key.Rule, Generation: generation, Exact: bands, Beside: beside,
-		Cost: t.Cost, Actual: actual, TakenAt: t.At, Holder: w.holder(t.Holder), Fallback: t.Source == fluxgate.FromFallback,
+		Cost: t.Cost, Actual: actual, TakenAt: t.At, Holder: w.holder(t.Holder), Fallback: t.Source == store.FromFallback,
 	}
 }
 
 // extendAt renews slots at the store.
-func (w *world) extendAt(l *link, c *check, began time.Duration, takes fluxgate.Takes) (int, []bool, error) {
+func (w *world) extendAt(l *link, c *check, began time.Duration, takes store.Takes) (int, []bool, error) {
 	defer w.atStore()()
 	l.sawResetsLocked()
 	f := w.fact(StoreExtended, l, c, began)
@@ -397,16 +398,16 @@ func (w *world) extendAt(l *link, c *check, began time.Duration, takes fluxgate.
 }
 
 // resetAt runs a reset at the store.
-func (w *world) resetAt(l *link, began time.Duration, what fluxgate.Key) int {
+func (w *world) resetAt(l *link, began time.Duration, what store.Key) int {
 	defer w.atStore()()
 	l.sawResetsLocked()
 	f := w.fact(StoreReset, l, nil, began)
 	f.Rule = what.Rule
-	if what.ID != (fluxgate.KeyID{}) {
+	if what.ID != (store.KeyID{}) {
 		generation := l.generation(what.Rule)
 		f.Buckets = []BucketFact{{Bucket: w.names[what.ID], Rule: what.Rule, Generation: generation}}
 		place(&what, generation)
-		fluxgate.Must(w.store.Reset(context.Background(), fluxgate.Reset{Key: what}))
+		fluxgate.Must(w.store.Reset(context.Background(), store.Reset{Key: what}))
 		w.keep(Call{Reset: &what})
 	} else {
 		w.resets = append(w.resets, reset{w.now(), what.Rule, l.gateway.incarnation})

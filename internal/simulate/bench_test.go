@@ -6,14 +6,15 @@ import (
 	"testing"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // BenchmarkRun is the time of one line under three rules.
 func BenchmarkRun(b *testing.B) {
-	set := fluxgate.Must(fluxgate.NewRuleSet("api-limits",
-		fluxgate.Rule{ID: "per-ip", Paths: []string{"/api/**"}, Scope: fluxgate.ScopeIP, Bands: []fluxgate.Band{fluxgate.PerMinute(100)}},
-		fluxgate.Rule{ID: "per-user", Paths: []string{"/api/**"}, Scope: fluxgate.ScopeUser, Bands: []fluxgate.Band{fluxgate.PerMinute(50)}},
-		fluxgate.Rule{ID: "all", Bands: []fluxgate.Band{fluxgate.PerMinute(50_000)}},
+	set := fluxgate.Must(rules.NewSet("api-limits",
+		rules.Rule{ID: "per-ip", Paths: []string{"/api/**"}, Scope: rules.ScopeIP, Bands: []rules.Band{rules.PerMinute(100)}},
+		rules.Rule{ID: "per-user", Paths: []string{"/api/**"}, Scope: rules.ScopeUser, Bands: []rules.Band{rules.PerMinute(50)}},
+		rules.Rule{ID: "all", Bands: []rules.Band{rules.PerMinute(50_000)}},
 	))
 	for name, format := range map[Format]string{
 		Combined: `10.0.%d.%d - user%d [16/Nov/2026:15:%02d:%02d +0000] "GET /api/orders/17 HTTP/1.1" 200 512 "https://example.com/" "Mozilla/5.0 (X11; Linux x86_64)"` + "\n",

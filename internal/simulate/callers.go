@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 const (
@@ -19,7 +19,7 @@ const (
 // that come later have an error.
 type callers struct {
 	most  int
-	index map[fluxgate.KeyID]int32
+	index map[store.KeyID]int32
 	all   []callerCount
 	// distinct and limited are how many different ones there were, at least.
 	distinct, limited int
@@ -28,7 +28,7 @@ type callers struct {
 }
 
 type callerCount struct {
-	id       fluxgate.KeyID
+	id       store.KeyID
 	requests int64
 	limited  int64
 	changed  int64
@@ -38,14 +38,14 @@ type callerCount struct {
 
 // callersOf are those of one of so many rules.
 func callersOf(rules int) callers {
-	return callers{most: max(100, min(maxCallers, maxAllCallers/max(1, rules))), index: map[fluxgate.KeyID]int32{}}
+	return callers{most: max(100, min(maxCallers, maxAllCallers/max(1, rules))), index: map[store.KeyID]int32{}}
 }
 
 // overflowed reports whether callers were dropped.
 func (c *callers) overflowed() bool { return c.missed > 0 }
 
 // of returns the count of a caller, until the next call.
-func (c *callers) of(id fluxgate.KeyID) *callerCount {
+func (c *callers) of(id store.KeyID) *callerCount {
 	if i, ok := c.index[id]; ok {
 		return &c.all[i]
 	}

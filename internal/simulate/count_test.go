@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // Callers are counted exactly up to the bound. Beyond it the worst ones are still found,
@@ -23,7 +23,7 @@ func TestCallers_Bound(t *testing.T) {
 	for range 300_000 {
 		who := zipf.Uint64()
 		actual[who]++
-		var id fluxgate.KeyID
+		var id store.KeyID
 		binary.BigEndian.PutUint64(id[:], who)
 		k := c.of(id)
 		if k.limited == 0 {

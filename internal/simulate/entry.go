@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // entry is what one line of a log says. A source reuses it, so that its maps are
@@ -55,7 +56,7 @@ func (e *entry) setAttribute(name, value string) {
 func (e *entry) setCost(measure, value string) error {
 	cost, err := strconv.ParseInt(value, 10, 64)
 	switch {
-	case err != nil || cost < 0 || measure == fluxgate.MeasureRequests:
+	case err != nil || cost < 0 || measure == rules.MeasureRequests:
 		return errCost
 	case measure == "":
 		e.req.Cost = cost

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // contents are the optional parts of requests that any line of the logs has. A rule that
@@ -74,20 +75,20 @@ func (c *contents) has(part string) bool {
 }
 
 // keyFields are the parts of the key of a rule, in the spelling of compositeKeyFields.
-func keyFields(r *fluxgate.Rule) []string {
+func keyFields(r *rules.Rule) []string {
 	switch r.Scope {
-	case fluxgate.ScopeIP:
+	case rules.ScopeIP:
 		return []string{"ip"}
-	case fluxgate.ScopeUser:
+	case rules.ScopeUser:
 		return []string{"userId"}
-	case fluxgate.ScopeAPIKey:
+	case rules.ScopeAPIKey:
 		return []string{"apiKey"}
 	}
 	return r.KeyFields
 }
 
 // needs are the parts of a request that a rule looks at.
-func needs(r *fluxgate.Rule) []string {
+func needs(r *rules.Rule) []string {
 	parts := slices.Clone(keyFields(r))
 	add := func(part string, needed bool) {
 		if needed && !slices.Contains(parts, part) {
@@ -109,7 +110,7 @@ func needs(r *fluxgate.Rule) []string {
 }
 
 // needsHeaders reports whether a rule looks at headers.
-func needsHeaders(set *fluxgate.RuleSet) bool {
+func needsHeaders(set *rules.Set) bool {
 	for r := range set.Rules() {
 		if slices.ContainsFunc(needs(&r), func(part string) bool { return strings.HasPrefix(part, "header:") }) {
 			return true
@@ -131,16 +132,16 @@ func (r *replica) notes(has *contents) []string {
 		if len(parts) > 0 {
 			say("it looks at %s, which no line has", strings.Join(parts, ", "))
 		}
-		if slices.ContainsFunc(c.rule.Bands, func(b fluxgate.Band) bool { return b.Kind == fluxgate.Concurrency }) {
+		if slices.ContainsFunc(c.rule.Bands, func(b rules.Band) bool { return b.Kind == rules.Concurrency }) {
 			say("requests at the same time are not simulated, because a log does not say how long each of them ran")
 		}
-		if c.rule.OnLimitExceed == fluxgate.WaitForRefill {
+		if c.rule.OnLimitExceed == rules.WaitForRefill {
 			say("requests that a server would hold until their tokens are due count as limited")
 		}
-		if c.rule.Mode == fluxgate.ModeShadow && c.rule.Action != "" && c.rule.Action != fluxgate.ActionLimit {
+		if c.rule.Mode == rules.ModeShadow && c.rule.Action != "" && c.rule.Action != rules.ActionLimit {
 			say("a rule in shadow mode that does not limit has no effect")
 		}
-		if measure := c.rule.Measure(); measure != fluxgate.MeasureRequests && !has.costs[measure] {
+		if measure := c.rule.Measure(); measure != rules.MeasureRequests && !has.costs[measure] {
 			say("no line has a cost in %s, so every request costs 1: name the field with --field cost.%s=NAME", measure, measure)
 		}
 	}

@@ -4,25 +4,26 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/calendar"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // quotaClock gives the quotas of a rule the periods of the log. The engine takes those of
 // its machine's clock, which is right for a server.
 type quotaClock struct {
-	rule  *fluxgate.Rule
+	rule  *rules.Rule
 	zones []*time.Location // of each band, nil for other kinds
 	ends  int64            // of the first period that ends
-	bands []fluxgate.ExactBand
+	bands []store.ExactBand
 }
 
 // newQuotaClock is nil for a rule without quotas.
-func newQuotaClock(r *fluxgate.Rule) (*quotaClock, error) {
+func newQuotaClock(r *rules.Rule) (*quotaClock, error) {
 	q := &quotaClock{rule: r, zones: make([]*time.Location, len(r.Bands))}
 	found := false
 	for i, b := range r.Bands {
-		if b.Kind != fluxgate.Quota {
+		if b.Kind != rules.Quota {
 			continue
 		}
 		zone, err := calendar.Zone(b.Timezone)
@@ -38,7 +39,7 @@ func newQuotaClock(r *fluxgate.Rule) (*quotaClock, error) {
 }
 
 // at returns the bands with the periods of a time, which does not step back.
-func (q *quotaClock) at(micros int64, bands []fluxgate.ExactBand) []fluxgate.ExactBand {
+func (q *quotaClock) at(micros int64, bands []store.ExactBand) []store.ExactBand {
 	if micros < q.ends {
 		return q.bands
 	}

@@ -7,13 +7,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // Config says what to replay.
 type Config struct {
 	// Proposed are the rules to try out, Current those to compare them with, or nil.
-	Proposed, Current *fluxgate.RuleSet
+	Proposed, Current *rules.Set
 	// Logs are read together, in the order of their times.
 	Logs []Input
 	// Format is that of all logs. Empty means Auto.

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/memstore"
 )
 
@@ -14,7 +16,7 @@ import (
 type replica struct {
 	engine *fluxgate.Engine
 	store  *quotaStore
-	set    *fluxgate.RuleSet
+	set    *rules.Set
 	rules  []*ruleCount // in the order they are evaluated
 	byID   map[string]*ruleCount
 	most   int   // worst callers
@@ -28,7 +30,7 @@ type replica struct {
 
 // ruleCount is what one rule did.
 type ruleCount struct {
-	rule              *fluxgate.Rule
+	rule              *rules.Rule
 	quotas            *quotaClock
 	requests, limited int64
 	callers           callers
@@ -43,7 +45,7 @@ type ruleCount struct {
 	changed int64
 }
 
-func newReplica(set *fluxgate.RuleSet, most int) (*replica, error) {
+func newReplica(set *rules.Set, most int) (*replica, error) {
 	r := &replica{set: set, byID: map[string]*ruleCount{}, most: most, reasons: map[fluxgate.Reason]int64{}}
 	for rule := range set.Rules() {
 		if rule.Disabled {
@@ -85,7 +87,7 @@ func (r *replica) decide(ctx context.Context, e *entry) (limited bool, err error
 		}
 	}
 	for evaluated := range d.Evaluated(&e.req) {
-		r.see(r.byID[evaluated.Rule.ID], evaluated.Status != fluxgate.OK, evaluated)
+		r.see(r.byID[evaluated.Rule.ID], evaluated.Status != store.OK, evaluated)
 	}
 	switch d.Reason {
 	case fluxgate.ReasonDenied, fluxgate.ReasonMissingIdentity, fluxgate.ReasonExempt: // the rule was not evaluated
@@ -170,13 +172,13 @@ func (r *replica) result() Result {
 	}
 	for _, c := range r.rules {
 		rule := RuleResult{
-			Rule: c.rule.ID, Action: string(c.rule.Action), Shadow: c.rule.Mode == fluxgate.ModeShadow,
+			Rule: c.rule.ID, Action: string(c.rule.Action), Shadow: c.rule.Mode == rules.ModeShadow,
 			Requests: c.requests, Limited: c.limited, Changed: c.changed, series: c.series,
 			Callers: c.callers.distinct, LimitedCallers: c.callers.limited, MoreCallers: c.callers.overflowed(),
 			WorstCallers: c.callers.worst(r.most),
 		}
 		if rule.Action == "" {
-			rule.Action = string(fluxgate.ActionLimit)
+			rule.Action = string(rules.ActionLimit)
 		}
 		if c.peak.close(); len(c.peak.best) > 0 {
 			rule.Peak = &c.peak.best[0]
@@ -196,8 +198,8 @@ type quotaStore struct {
 	rules map[string]*ruleCount
 }
 
-// Take implements [fluxgate.Store].
-func (s *quotaStore) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
+// Take implements [store.Store].
+func (s *quotaStore) Take(ctx context.Context, demands []store.Demand, out *store.Outcome) error {
 	for i := range demands {
 		if c := s.rules[demands[i].Key.Rule]; c.quotas != nil {
 			demands[i].Bands = c.quotas.at(s.now, demands[i].Bands)

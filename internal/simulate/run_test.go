@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/memstore"
 )
 
@@ -31,9 +33,9 @@ func replayed(t testing.TB, cfg Config, logs ...string) *Report {
 	return report
 }
 
-func ruleSet(t testing.TB, rules ...fluxgate.Rule) *fluxgate.RuleSet {
+func ruleSet(t testing.TB, list ...rules.Rule) *rules.Set {
 	t.Helper()
-	set, err := fluxgate.NewRuleSet("api-limits", rules...)
+	set, err := rules.NewSet("api-limits", list...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,18 +43,18 @@ func ruleSet(t testing.TB, rules ...fluxgate.Rule) *fluxgate.RuleSet {
 }
 
 // manyRules are of every kind, scope, mode and action.
-func manyRules(t testing.TB, tight int64) *fluxgate.RuleSet {
+func manyRules(t testing.TB, tight int64) *rules.Set {
 	t.Helper()
-	minute := []fluxgate.Band{fluxgate.PerMinute(30 * tight), {Label: "burst", Capacity: 3 * tight, Refill: time.Second}}
+	minute := []rules.Band{rules.PerMinute(30 * tight), {Label: "burst", Capacity: 3 * tight, Refill: time.Second}}
 	return ruleSet(t,
-		fluxgate.Rule{ID: "per-ip", Scope: fluxgate.ScopeIP, Bands: minute, Paths: []string{"/api/**"}},
-		fluxgate.Rule{ID: "per-user", Scope: fluxgate.ScopeUser, Bands: []fluxgate.Band{{Kind: fluxgate.SlidingWindow, Capacity: 20 * tight, Refill: time.Minute}}, Paths: []string{"/api/**"}},
-		fluxgate.Rule{ID: "daily", Scope: fluxgate.ScopeUser, Bands: []fluxgate.Band{{Kind: fluxgate.Quota, Capacity: 200 * tight, Period: "hour", Timezone: "Asia/Kolkata"}}},
-		fluxgate.Rule{ID: "keys", Scope: fluxgate.ScopeAPIKey, OnMissingIdentity: fluxgate.MissingRefuse, Bands: minute, Paths: []string{"/keys/**"}},
-		fluxgate.Rule{ID: "composite", Scope: fluxgate.ScopeComposite, KeyFields: []string{"method", "path", "header:X-Plan"}, Bands: minute, Mode: fluxgate.ModeShadow},
-		fluxgate.Rule{ID: "cost", Cost: "tokens", Scope: fluxgate.ScopeUser, Bands: []fluxgate.Band{fluxgate.PerMinute(100 * tight)}, Paths: []string{"/keys/**"}},
-		fluxgate.Rule{ID: "open", Action: fluxgate.ActionAllow, Paths: []string{"/open"}, Priority: 9},
-		fluxgate.Rule{ID: "closed", Action: fluxgate.ActionDeny, Paths: []string{"/closed"}, When: fluxgate.When{Headers: map[string][]string{"X-Plan": {"gold"}}}, Priority: 8},
+		rules.Rule{ID: "per-ip", Scope: rules.ScopeIP, Bands: minute, Paths: []string{"/api/**"}},
+		rules.Rule{ID: "per-user", Scope: rules.ScopeUser, Bands: []rules.Band{{Kind: rules.SlidingWindow, Capacity: 20 * tight, Refill: time.Minute}}, Paths: []string{"/api/**"}},
+		rules.Rule{ID: "daily", Scope: rules.ScopeUser, Bands: []rules.Band{{Kind: rules.Quota, Capacity: 200 * tight, Period: "hour", Timezone: "Asia/Kolkata"}}},
+		rules.Rule{ID: "keys", Scope: rules.ScopeAPIKey, OnMissingIdentity: rules.MissingRefuse, Bands: minute, Paths: []string{"/keys/**"}},
+		rules.Rule{ID: "composite", Scope: rules.ScopeComposite, KeyFields: []string{"method", "path", "header:X-Plan"}, Bands: minute, Mode: rules.ModeShadow},
+		rules.Rule{ID: "cost", Cost: "tokens", Scope: rules.ScopeUser, Bands: []rules.Band{rules.PerMinute(100 * tight)}, Paths: []string{"/keys/**"}},
+		rules.Rule{ID: "open", Action: rules.ActionAllow, Paths: []string{"/open"}, Priority: 9},
+		rules.Rule{ID: "closed", Action: rules.ActionDeny, Paths: []string{"/closed"}, When: rules.When{Headers: map[string][]string{"X-Plan": {"gold"}}}, Priority: 8},
 	)
 }
 
@@ -153,7 +155,7 @@ func TestRun_EqualsEngine_NoRace(t *testing.T) {
 		reasons[live[i].Reason]++
 		before := ""
 		for b := range live[i].Bands() {
-			if id := b.Rule.ID; b.Status != fluxgate.OK && id != before {
+			if id := b.Rule.ID; b.Status != store.OK && id != before {
 				rejected[id]++
 				before = id
 			}
@@ -171,7 +173,7 @@ func TestRun_EqualsEngine_NoRace(t *testing.T) {
 		if c.limited != rejected[id] {
 			t.Errorf("rule %s limits %d, live %d", id, c.limited, rejected[id])
 		}
-		if c.rule.Action != fluxgate.ActionAllow && c.limited == 0 {
+		if c.rule.Action != rules.ActionAllow && c.limited == 0 {
 			t.Errorf("rule %s limits nothing: the test shows nothing about it", id)
 		}
 	}
@@ -183,7 +185,7 @@ func TestRun_EqualsEngine_NoRace(t *testing.T) {
 // The numbers of a comparison add up, for the rule sets and for each rule.
 func TestRun_DifferenceAddsUp(t *testing.T) {
 	proposed := manyRules(t, 1)
-	var rules []fluxgate.Rule
+	var list []rules.Rule
 	for r := range manyRules(t, 2).Rules() {
 		switch r.ID {
 		case "keys":
@@ -191,9 +193,9 @@ func TestRun_DifferenceAddsUp(t *testing.T) {
 		case "per-user":
 			r.Bands[0].Capacity = 5
 		}
-		rules = append(rules, r)
+		list = append(list, r)
 	}
-	current := ruleSet(t, rules...)
+	current := ruleSet(t, list...)
 	log := jsonLog(t, randomRequests(20_000, time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)))
 	r := replayed(t, Config{Proposed: proposed, Current: current, Fields: randomMapping, Top: 100}, log)
 	alone := replayed(t, Config{Proposed: proposed, Fields: randomMapping}, log)
@@ -261,8 +263,8 @@ func checkCallers(t *testing.T, rule *RuleResult) {
 
 // With one rule on each side, the numbers of the rules are those of all requests.
 func TestRun_DifferenceOfOneRule(t *testing.T) {
-	byUser := ruleSet(t, fluxgate.Rule{ID: "per-user", Scope: fluxgate.ScopeUser, Bands: []fluxgate.Band{fluxgate.PerHour(100)}})
-	byPath := ruleSet(t, fluxgate.Rule{ID: "per-path", Scope: fluxgate.ScopeComposite, KeyFields: []string{"path", "method"}, Bands: []fluxgate.Band{fluxgate.PerHour(300)}})
+	byUser := ruleSet(t, rules.Rule{ID: "per-user", Scope: rules.ScopeUser, Bands: []rules.Band{rules.PerHour(100)}})
+	byPath := ruleSet(t, rules.Rule{ID: "per-path", Scope: rules.ScopeComposite, KeyFields: []string{"path", "method"}, Bands: []rules.Band{rules.PerHour(300)}})
 	log := jsonLog(t, slices.DeleteFunc(randomRequests(10_000, time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)), func(r randomRequest) bool { return r.req.Path == "/bad#path" }))
 	r := replayed(t, Config{Proposed: byUser, Current: byPath, Fields: randomMapping, Top: 100}, log)
 	d, p, now := r.Difference, r.Proposed.Rules[0], r.Current.Rules[0]
@@ -286,7 +288,7 @@ func TestRun_DifferenceOfOneRule(t *testing.T) {
 
 // Quotas have the months of the log, not those of today.
 func TestRun_QuotaMonths(t *testing.T) {
-	set := ruleSet(t, fluxgate.Rule{ID: "plan", Scope: fluxgate.ScopeIP, Bands: []fluxgate.Band{{Kind: fluxgate.Quota, Capacity: 1, Period: "month", Timezone: "America/New_York"}}})
+	set := ruleSet(t, rules.Rule{ID: "plan", Scope: rules.ScopeIP, Bands: []rules.Band{{Kind: rules.Quota, Capacity: 1, Period: "month", Timezone: "America/New_York"}}})
 	text := ""
 	for month := time.January; month <= time.December; month++ {
 		first := time.Date(2023, month, 1, 5, 0, 0, 0, time.UTC)
@@ -301,9 +303,9 @@ func TestRun_QuotaMonths(t *testing.T) {
 }
 
 // perIP limits every address to a number of requests an hour.
-func perIP(t testing.TB, n int64) *fluxgate.RuleSet {
+func perIP(t testing.TB, n int64) *rules.Set {
 	t.Helper()
-	return ruleSet(t, fluxgate.Rule{ID: "per-ip", Scope: fluxgate.ScopeIP, Bands: []fluxgate.Band{fluxgate.PerHour(n)}})
+	return ruleSet(t, rules.Rule{ID: "per-ip", Scope: rules.ScopeIP, Bands: []rules.Band{rules.PerHour(n)}})
 }
 
 // line is of the combined format.
@@ -410,7 +412,7 @@ func TestRun_HostileLines(t *testing.T) {
 	giant := strings.Repeat("x", 3*chunkSize)
 	text := script + "\n" + giant + "\n" + line("192.0.2.1", 1, "/ok") + "\x00\x00\n\n" + strings.Repeat("y", maxLine+1) + "\r\n" +
 		line("192.0.2.1", 2, "/"+script) + "\xff\xfe\xfd\n" + strings.Replace(line("192.0.2.1", 3, "/"), "- - [", "- "+script+"\x1b[31m\xff [", 1) + giant
-	set := ruleSet(t, fluxgate.Rule{ID: "by", Scope: fluxgate.ScopeComposite, KeyFields: []string{"userId", "path"}, Bands: []fluxgate.Band{{Capacity: 1, Refill: time.Hour}}})
+	set := ruleSet(t, rules.Rule{ID: "by", Scope: rules.ScopeComposite, KeyFields: []string{"userId", "path"}, Bands: []rules.Band{{Capacity: 1, Refill: time.Hour}}})
 	r := replayed(t, Config{Proposed: set}, text+"\n"+strings.Replace(line("192.0.2.1", 3, "/"), "- - [", "- "+script+"\x1b[31m\xff [", 1)+"cut off")
 	l := r.Logs[0]
 	// script, giant, ok, NUL, empty, long, path, bad UTF-8, user, giant, user, cut off
@@ -454,8 +456,8 @@ func TestRun_BrokenGzip(t *testing.T) {
 func TestRun_HidesSecrets(t *testing.T) {
 	const secret = "hunter-2-secret"
 	set := ruleSet(t,
-		fluxgate.Rule{ID: "keys", Scope: fluxgate.ScopeAPIKey, Bands: []fluxgate.Band{{Capacity: 1, Refill: time.Hour}}},
-		fluxgate.Rule{ID: "headers", Scope: fluxgate.ScopeComposite, KeyFields: []string{"header:Authorization", "attr:session_id", "apiKey"}, Bands: []fluxgate.Band{{Capacity: 1, Refill: time.Hour}}},
+		rules.Rule{ID: "keys", Scope: rules.ScopeAPIKey, Bands: []rules.Band{{Capacity: 1, Refill: time.Hour}}},
+		rules.Rule{ID: "headers", Scope: rules.ScopeComposite, KeyFields: []string{"header:Authorization", "attr:session_id", "apiKey"}, Bands: []rules.Band{{Capacity: 1, Refill: time.Hour}}},
 	)
 	text := strings.Repeat(`{"time":1794841200,"path":"/?key=`+secret+`","k":"`+secret+`"}`+"\n", 3) + `{"k":"` + secret + `"}`
 	mapped := replayed(t, Config{Proposed: set, Fields: []string{"apiKey=k", "header.Authorization=k", "attr.session_id=k"}}, text)
@@ -479,15 +481,15 @@ func TestRun_HidesSecrets(t *testing.T) {
 
 // Where a rule cannot be simulated as it works, the report says so.
 func TestRun_Notes(t *testing.T) {
-	hour := []fluxgate.Band{fluxgate.PerHour(1)}
+	hour := []rules.Band{rules.PerHour(1)}
 	set := ruleSet(t,
-		fluxgate.Rule{ID: "a", Scope: fluxgate.ScopeAPIKey, Bands: hour, When: fluxgate.When{Hosts: []string{"a.example"}, Attributes: map[string][]string{"tier": {"*"}}}},
-		fluxgate.Rule{ID: "b", Bands: []fluxgate.Band{{Kind: fluxgate.Concurrency, Capacity: 1, Hold: time.Hour}}},
-		fluxgate.Rule{ID: "c", Bands: []fluxgate.Band{fluxgate.PerHour(100)}, OnLimitExceed: fluxgate.WaitForRefill},
-		fluxgate.Rule{ID: "d", Action: fluxgate.ActionDeny, Mode: fluxgate.ModeShadow},
-		fluxgate.Rule{ID: "e", Cost: "tokens", Bands: []fluxgate.Band{fluxgate.PerHour(100)}},
-		fluxgate.Rule{ID: "f", Scope: fluxgate.ScopeIP, Bands: []fluxgate.Band{fluxgate.PerHour(100)}},
-		fluxgate.Rule{ID: "g", Disabled: true, Scope: fluxgate.ScopeUser, Bands: hour},
+		rules.Rule{ID: "a", Scope: rules.ScopeAPIKey, Bands: hour, When: rules.When{Hosts: []string{"a.example"}, Attributes: map[string][]string{"tier": {"*"}}}},
+		rules.Rule{ID: "b", Bands: []rules.Band{{Kind: rules.Concurrency, Capacity: 1, Hold: time.Hour}}},
+		rules.Rule{ID: "c", Bands: []rules.Band{rules.PerHour(100)}, OnLimitExceed: rules.WaitForRefill},
+		rules.Rule{ID: "d", Action: rules.ActionDeny, Mode: rules.ModeShadow},
+		rules.Rule{ID: "e", Cost: "tokens", Bands: []rules.Band{rules.PerHour(100)}},
+		rules.Rule{ID: "f", Scope: rules.ScopeIP, Bands: []rules.Band{rules.PerHour(100)}},
+		rules.Rule{ID: "g", Disabled: true, Scope: rules.ScopeUser, Bands: hour},
 	)
 	r := replayed(t, Config{Proposed: set}, line("192.0.2.1", 1, "/")+line("192.0.2.1", 2, "/"))
 	want := []string{

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // Decision is the answer to a request.
@@ -48,10 +50,10 @@ type Band struct {
 	RefillTokens int64  `json:"refillTokens,omitempty" doc:"Of a token bucket: how many tokens come back in each period."`
 	RefillMs     Millis `json:"refillMs,omitempty" doc:"The period of a token bucket or a sliding window."`
 
-	Kind     fluxgate.BandKind `json:"kind,omitempty" enum:"quota,sliding-window,concurrency" doc:"How it counts. Absent for a token bucket."`
-	Period   fluxgate.Period   `json:"period,omitempty" doc:"Of a quota: the period of the calendar."`
-	Timezone string            `json:"timezone,omitempty" doc:"Of a quota: the time zone of the calendar. Absent for UTC."`
-	HoldMs   Millis            `json:"holdMs,omitempty" doc:"Of requests at the same time: how long a request that is not settled holds its slot."`
+	Kind     rules.BandKind `json:"kind,omitempty" enum:"quota,sliding-window,concurrency" doc:"How it counts. Absent for a token bucket."`
+	Period   rules.Period   `json:"period,omitempty" doc:"Of a quota: the period of the calendar."`
+	Timezone string         `json:"timezone,omitempty" doc:"Of a quota: the time zone of the calendar. Absent for UTC."`
+	HoldMs   Millis         `json:"holdMs,omitempty" doc:"Of requests at the same time: how long a request that is not settled holds its slot."`
 }
 
 // Millis is a time in microseconds, in JSON in milliseconds.
@@ -153,7 +155,7 @@ func appendBand(b []byte, s *fluxgate.BandStatus) []byte {
 	if s.Shadow() {
 		b = append(b, `,"shadow":true`...)
 	}
-	if measure := s.Rule.Measure(); measure != fluxgate.MeasureRequests {
+	if measure := s.Rule.Measure(); measure != rules.MeasureRequests {
 		b = appendText(b, `,"measure":`, measure)
 	}
 	if s.Cost > 1 {
@@ -168,16 +170,16 @@ func appendBand(b []byte, s *fluxgate.BandStatus) []byte {
 	b = appendMillis(b, `,"fullAfterMs":`, millis(s.FullAfter))
 	b = appendInt(b, `,"capacity":`, s.Band.Capacity)
 	switch s.Band.Kind {
-	case fluxgate.Quota:
+	case rules.Quota:
 		b = appendText(b, `,"kind":"quota","period":`, string(s.Band.Period))
 		if s.Band.Timezone != "" {
 			b = appendText(b, `,"timezone":`, s.Band.Timezone)
 		}
 		return append(b, '}')
-	case fluxgate.Concurrency:
+	case rules.Concurrency:
 		b = append(b, `,"kind":"concurrency","holdMs":`...)
 		return append(millis(s.Band.Hold).append(b), '}')
-	case fluxgate.SlidingWindow:
+	case rules.SlidingWindow:
 		b = append(b, `,"kind":"sliding-window"`...)
 	default:
 		b = appendInt(b, `,"refillTokens":`, s.Band.Tokens())
@@ -188,8 +190,8 @@ func appendBand(b []byte, s *fluxgate.BandStatus) []byte {
 }
 
 // Definition returns the band as it is in its rule.
-func (b *Band) Definition() fluxgate.Band {
-	return fluxgate.Band{
+func (b *Band) Definition() rules.Band {
+	return rules.Band{
 		Label: b.Label, Kind: b.Kind, Capacity: b.Capacity, RefillTokens: b.RefillTokens, Refill: b.RefillMs.duration(),
 		Period: b.Period, Timezone: b.Timezone, Hold: b.HoldMs.duration(),
 	}
@@ -256,17 +258,17 @@ func (w *Decision) Decision() (fluxgate.Decision, error) {
 		d.Time = time.UnixMicro(int64(w.TimeMs))
 	}
 	var ok bool
-	if d.Source, ok = fluxgate.ParseSource(w.Source); !ok && w.Source != "" {
+	if d.Source, ok = store.ParseSource(w.Source); !ok && w.Source != "" {
 		return d, fmt.Errorf("unknown source %.32q", w.Source)
 	}
 	bands := make([]fluxgate.BandStatus, len(w.Bands))
-	var rule *fluxgate.Rule
+	var rule *rules.Rule
 	for i := range w.Bands {
 		band := &w.Bands[i]
 		if rule == nil || rule.ID != band.Rule {
-			rule = &fluxgate.Rule{ID: band.Rule, Cost: band.Measure}
+			rule = &rules.Rule{ID: band.Rule, Cost: band.Measure}
 			if band.Shadow {
-				rule.Mode = fluxgate.ModeShadow
+				rule.Mode = rules.ModeShadow
 			}
 		}
 		// The rule's list of bands is reallocated, so each entry points to a
@@ -275,12 +277,12 @@ func (w *Decision) Decision() (fluxgate.Decision, error) {
 		rule.Bands = append(rule.Bands, own)
 		bands[i] = fluxgate.BandStatus{
 			Rule: rule, Band: &own, Cost: max(1, band.Cost), Limit: band.Limit,
-			BandResult: fluxgate.BandResult{Remaining: band.Remaining, Owed: band.Owed, Wait: band.WaitMs.duration(), FullAfter: band.FullAfterMs.duration()},
+			BandResult: store.BandResult{Remaining: band.Remaining, Owed: band.Owed, Wait: band.WaitMs.duration(), FullAfter: band.FullAfterMs.duration()},
 		}
-		if bands[i].Status, ok = fluxgate.ParseStatus(band.Status); !ok {
+		if bands[i].Status, ok = store.ParseStatus(band.Status); !ok {
 			return d, fmt.Errorf("unknown status %.32q", band.Status)
 		}
-		if bands[i].Source, ok = fluxgate.ParseSource(band.Source); !ok {
+		if bands[i].Source, ok = store.ParseSource(band.Source); !ok {
 			return d, fmt.Errorf("unknown source %.32q", band.Source)
 		}
 	}
@@ -296,7 +298,7 @@ func (w *Decision) check() error {
 	switch {
 	case w.Reason == "":
 		return errors.New("a decision without a reason")
-	case w.Rule != "" && !fluxgate.ValidID(w.Rule):
+	case w.Rule != "" && !rules.ValidID(w.Rule):
 		return errors.New("an invalid rule id")
 	case w.ResetAfterMs < 0 || w.RetryAfterMs < 0 || w.WaitMs < 0 || w.TimeMs < 0:
 		return errors.New("a negative time")
@@ -304,15 +306,15 @@ func (w *Decision) check() error {
 	for i := range w.Bands {
 		b := &w.Bands[i]
 		band := b.Definition()
-		if b.Measure != "" && !fluxgate.ValidID(b.Measure) || b.Cost < 0 {
+		if b.Measure != "" && !rules.ValidID(b.Measure) || b.Cost < 0 {
 			return errors.New("a band with an invalid measure or cost")
 		}
-		if !fluxgate.ValidID(b.Rule) || b.Label != "" && !fluxgate.ValidID(b.Label) {
+		if !rules.ValidID(b.Rule) || b.Label != "" && !rules.ValidID(b.Label) {
 			return errors.New("a band with an invalid rule id or label")
 		}
 		switch b.Kind {
-		case "", fluxgate.TokenBucket, fluxgate.SlidingWindow, fluxgate.Concurrency:
-		case fluxgate.Quota:
+		case "", rules.TokenBucket, rules.SlidingWindow, rules.Concurrency:
+		case rules.Quota:
 			if b.Period.Longest() == 0 {
 				return errors.New("a quota with an unknown period")
 			}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // Request is a request to be decided.
@@ -167,11 +168,11 @@ func (w *Request) To(r *fluxgate.Request) error {
 		r.Estimate = &fluxgate.Estimate{Model: e.Model, InputTokens: e.InputTokens, MaxOutputTokens: int64(e.MaxOutputTokens)}
 	}
 	r.Headers = canonical(r.Headers)
-	if w.RuleSet != "" && !fluxgate.ValidID(w.RuleSet) {
+	if w.RuleSet != "" && !rules.ValidID(w.RuleSet) {
 		return errors.New("ruleSet: not a valid id")
 	}
-	if len(w.Descriptor) > fluxgate.MaxDescriptor {
-		return fmt.Errorf("descriptor: has %d entries, at most %d are possible", len(w.Descriptor), fluxgate.MaxDescriptor)
+	if len(w.Descriptor) > rules.MaxDescriptor {
+		return fmt.Errorf("descriptor: has %d entries, at most %d are possible", len(w.Descriptor), rules.MaxDescriptor)
 	}
 	if slices.ContainsFunc(w.Descriptor, func(e fluxgate.DescriptorEntry) bool { return e.Key == "" }) {
 		return errors.New("descriptor: an entry has no key")

@@ -16,6 +16,7 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/wire"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/store/memstore"
 	"github.com/fluxgate/fluxgate/store/storetest"
 )
@@ -26,11 +27,11 @@ func decisions(t *testing.T) []fluxgate.Decision {
 	clock := storetest.NewClock()
 	store := fluxgate.Must(memstore.New(memstore.Config{Clock: clock.Now}))
 	t.Cleanup(func() { _ = store.Close() })
-	set := fluxgate.Must(fluxgate.NewRuleSet("set",
-		fluxgate.Rule{ID: "a", Bands: []fluxgate.Band{{Label: "s", Capacity: 7, Refill: 1234567 * time.Microsecond}, {Capacity: 100, RefillTokens: 3, Refill: time.Minute}}},
-		fluxgate.Rule{ID: "b", Mode: fluxgate.ModeShadow, Scope: fluxgate.ScopeIP, Bands: []fluxgate.Band{{Capacity: 2, Refill: 24 * time.Hour}}},
-		fluxgate.Rule{ID: "deny", Priority: 1, Action: fluxgate.ActionDeny, Paths: []string{"/no"}},
-		fluxgate.Rule{ID: "free", Priority: 1, Action: fluxgate.ActionAllow, Paths: []string{"/free"}},
+	set := fluxgate.Must(rules.NewSet("set",
+		rules.Rule{ID: "a", Bands: []rules.Band{{Label: "s", Capacity: 7, Refill: 1234567 * time.Microsecond}, {Capacity: 100, RefillTokens: 3, Refill: time.Minute}}},
+		rules.Rule{ID: "b", Mode: rules.ModeShadow, Scope: rules.ScopeIP, Bands: []rules.Band{{Capacity: 2, Refill: 24 * time.Hour}}},
+		rules.Rule{ID: "deny", Priority: 1, Action: rules.ActionDeny, Paths: []string{"/no"}},
+		rules.Rule{ID: "free", Priority: 1, Action: rules.ActionAllow, Paths: []string{"/free"}},
 	))
 	engine := fluxgate.Must(fluxgate.New(store, fluxgate.Static(set)))
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -94,14 +95,14 @@ func TestDecision_RoundTrip(t *testing.T) {
 
 // Bands have the fields of their kinds, and return with them.
 func TestBand_Kinds(t *testing.T) {
-	for want, band := range map[string]fluxgate.Band{
-		`"refillTokens":2,"refillMs":1000}`:                         {Kind: fluxgate.TokenBucket, Capacity: 9, RefillTokens: 2, Refill: time.Second},
-		`"kind":"quota","period":"day"}`:                            {Kind: fluxgate.Quota, Capacity: 9, Period: "day"},
-		`"kind":"quota","period":"year","timezone":"Asia/Kolkata"}`: {Kind: fluxgate.Quota, Capacity: 9, Period: "year", Timezone: "Asia/Kolkata"},
-		`"kind":"sliding-window","refillMs":60000}`:                 {Kind: fluxgate.SlidingWindow, Capacity: 9, Refill: time.Minute},
-		`"kind":"concurrency","holdMs":30000}`:                      {Kind: fluxgate.Concurrency, Capacity: 9, Hold: 30 * time.Second},
+	for want, band := range map[string]rules.Band{
+		`"refillTokens":2,"refillMs":1000}`:                         {Kind: rules.TokenBucket, Capacity: 9, RefillTokens: 2, Refill: time.Second},
+		`"kind":"quota","period":"day"}`:                            {Kind: rules.Quota, Capacity: 9, Period: "day"},
+		`"kind":"quota","period":"year","timezone":"Asia/Kolkata"}`: {Kind: rules.Quota, Capacity: 9, Period: "year", Timezone: "Asia/Kolkata"},
+		`"kind":"sliding-window","refillMs":60000}`:                 {Kind: rules.SlidingWindow, Capacity: 9, Refill: time.Minute},
+		`"kind":"concurrency","holdMs":30000}`:                      {Kind: rules.Concurrency, Capacity: 9, Hold: 30 * time.Second},
 	} {
-		status := fluxgate.BandStatus{Rule: &fluxgate.Rule{ID: "r"}, Band: &band, Limit: 9}
+		status := fluxgate.BandStatus{Rule: &rules.Rule{ID: "r"}, Band: &band, Limit: 9}
 		d := fluxgate.NewDecision(fluxgate.Decision{Reason: fluxgate.ReasonOK, Allowed: true}, []fluxgate.BandStatus{status}, nil)
 		text := string(wire.Append(nil, &d, ""))
 		if !strings.Contains(text, `"capacity":9,`+want) {
@@ -112,7 +113,7 @@ func TestBand_Kinds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if band.Kind == fluxgate.TokenBucket {
+		if band.Kind == rules.TokenBucket {
 			band.Kind = ""
 		}
 		for b := range again.Bands() {
@@ -122,9 +123,9 @@ func TestBand_Kinds(t *testing.T) {
 		}
 		for _, change := range []func(b *wire.Band){
 			func(b *wire.Band) { b.Kind = "semaphore" },
-			func(b *wire.Band) { b.Kind, b.HoldMs = fluxgate.Concurrency, 0 },
-			func(b *wire.Band) { b.Kind, b.Period = fluxgate.Quota, "fortnight" },
-			func(b *wire.Band) { b.Kind, b.RefillMs = fluxgate.SlidingWindow, 0 },
+			func(b *wire.Band) { b.Kind, b.HoldMs = rules.Concurrency, 0 },
+			func(b *wire.Band) { b.Kind, b.Period = rules.Quota, "fortnight" },
+			func(b *wire.Band) { b.Kind, b.RefillMs = rules.SlidingWindow, 0 },
 		} {
 			w := wire.From(&d)
 			change(&w.Bands[0])

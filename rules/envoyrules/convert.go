@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/yamltree"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // Bounds of one domain: files are untrusted.
@@ -51,7 +51,7 @@ func (e *Error) Error() string {
 
 // Convert returns the rule set of a domain, and notes on what is different from
 // envoyproxy/ratelimit, at most 100. The error is an [*Error].
-func Convert(d *Domain, o Options) (*fluxgate.RuleSet, []Note, error) {
+func Convert(d *Domain, o Options) (*rules.Set, []Note, error) {
 	c := converter{options: o}
 	set := c.domain(d)
 	if len(c.problems) > 0 {
@@ -62,7 +62,7 @@ func Convert(d *Domain, o Options) (*fluxgate.RuleSet, []Note, error) {
 
 type converter struct {
 	options Options
-	rules   []fluxgate.Rule
+	rules   []rules.Rule
 	limits  []*RateLimit // of the rules
 	places  []string     // of the descriptors of the rules
 	findings
@@ -76,7 +76,7 @@ func (c *converter) note(place, format string, args ...any) {
 	}
 }
 
-func (c *converter) domain(d *Domain) *fluxgate.RuleSet {
+func (c *converter) domain(d *Domain) *rules.Set {
 	id := RuleSetID(d.Domain)
 	switch {
 	case d.Domain == "":
@@ -90,15 +90,15 @@ func (c *converter) domain(d *Domain) *fluxgate.RuleSet {
 	if len(c.problems) > 0 {
 		return nil
 	}
-	set, err := fluxgate.NewRuleSet(id, c.rules...)
-	var invalid *fluxgate.ValidationError
+	set, err := rules.NewSet(id, c.rules...)
+	var invalid *rules.ValidationError
 	if errors.As(err, &invalid) {
 		for _, p := range invalid.Problems {
 			place, inside := "domain", p.Path
 			if i, path := p.Path.Rule(); i >= 0 {
 				place, inside = c.places[i], path
 			}
-			c.refuse(place, "%s", fluxgate.Problem{Path: inside, Message: p.Message}.String())
+			c.refuse(place, "%s", rules.Problem{Path: inside, Message: p.Message}.String())
 		}
 	}
 	return set
@@ -122,7 +122,7 @@ func (c *converter) replaces() {
 
 // entry is one step of the path to a limit.
 type entry struct {
-	match  fluxgate.DescriptorMatch
+	match  rules.DescriptorMatch
 	joined string // key_value, as envoyproxy/ratelimit compares it
 	shared bool   // all values are counted together
 }
@@ -136,8 +136,8 @@ func (c *converter) level(descriptors []Descriptor, path []entry, place string) 
 	case c.descriptors > maxDescriptors:
 		c.refuse(place, "the domain has more than %d descriptors", maxDescriptors)
 		return
-	case len(path) == fluxgate.MaxDescriptor:
-		c.refuse(place, "descriptors are nested deeper than %d levels", fluxgate.MaxDescriptor)
+	case len(path) == rules.MaxDescriptor:
+		c.refuse(place, "descriptors are nested deeper than %d levels", rules.MaxDescriptor)
 		return
 	}
 	if !c.checkEntries(descriptors, place) {
@@ -155,7 +155,7 @@ func (c *converter) level(descriptors []Descriptor, path []entry, place string) 
 		enclosing := c.leftOut
 		c.leftOut = enclosing || b.unreachable
 		next := append(slices.Clip(path), entry{
-			match:  fluxgate.DescriptorMatch{Key: d.Key, Value: valueOf(d), Except: b.except},
+			match:  rules.DescriptorMatch{Key: d.Key, Value: valueOf(d), Except: b.except},
 			joined: joined(d), shared: d.ShareThreshold,
 		})
 		if d.DetailedMetric || d.ValueToMetric {

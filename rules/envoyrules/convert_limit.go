@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/yamltree"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // limit adds the rule of a descriptor with a limit.
@@ -15,7 +15,7 @@ func (c *converter) limit(d *Descriptor, path []entry, place string) {
 	if c.leftOut {
 		return
 	}
-	r := fluxgate.Rule{Scope: fluxgate.ScopeComposite, KeyFields: []string{"descriptor"}}
+	r := rules.Rule{Scope: rules.ScopeComposite, KeyFields: []string{"descriptor"}}
 	elements := make([]string, len(path))
 	for i, e := range path {
 		elements[i] = e.joined
@@ -34,11 +34,11 @@ func (c *converter) limit(d *Descriptor, path []entry, place string) {
 }
 
 // shareThreshold makes a rule count by the entries whose values are not shared.
-func (c *converter) shareThreshold(r *fluxgate.Rule, path []entry, place string) {
+func (c *converter) shareThreshold(r *rules.Rule, path []entry, place string) {
 	if !slices.ContainsFunc(path, func(e entry) bool { return e.shared }) {
 		return
 	}
-	r.Scope, r.KeyFields = fluxgate.ScopeGlobal, nil
+	r.Scope, r.KeyFields = rules.ScopeGlobal, nil
 	for i, e := range path {
 		if e.shared || e.match.Value != "" && !strings.HasSuffix(e.match.Value, "*") {
 			continue // the same for all requests of the rule
@@ -46,42 +46,42 @@ func (c *converter) shareThreshold(r *fluxgate.Rule, path []entry, place string)
 		if slices.ContainsFunc(path[:i], func(other entry) bool { return other.match.Key == e.match.Key }) {
 			c.refuse(place, "share_threshold is not possible on a path that has the key %s twice", yamltree.Quote(e.match.Key))
 		}
-		r.Scope, r.KeyFields = fluxgate.ScopeComposite, append(r.KeyFields, "descriptor:"+e.match.Key)
+		r.Scope, r.KeyFields = rules.ScopeComposite, append(r.KeyFields, "descriptor:"+e.match.Key)
 	}
 }
 
 // amount sets what the rule does: its bands, action and mode.
-func (c *converter) amount(r *fluxgate.Rule, d *Descriptor, place string) {
+func (c *converter) amount(r *rules.Rule, d *Descriptor, place string) {
 	limit := d.RateLimit
 	switch {
 	case d.ShadowMode || d.QuotaMode && c.options.TokenBuckets:
-		r.Mode = fluxgate.ModeShadow
+		r.Mode = rules.ModeShadow
 	case d.QuotaMode:
-		r.Mode = fluxgate.ModeAlternative
+		r.Mode = rules.ModeAlternative
 	}
 	switch u, known := units[strings.ToLower(limit.Unit)]; {
 	case limit.Unlimited:
-		r.Action, r.Mode, r.Scope, r.KeyFields = fluxgate.ActionAllow, "", "", nil
+		r.Action, r.Mode, r.Scope, r.KeyFields = rules.ActionAllow, "", "", nil
 	case limit.RequestsPerUnit == 0:
-		r.Action, r.Scope, r.KeyFields = fluxgate.ActionDeny, "", nil
+		r.Action, r.Scope, r.KeyFields = rules.ActionDeny, "", nil
 	case !known: // refused already
 	case c.options.TokenBuckets:
-		r.Bands = []fluxgate.Band{{Capacity: int64(limit.RequestsPerUnit), Refill: u.length}}
+		r.Bands = []rules.Band{{Capacity: int64(limit.RequestsPerUnit), Refill: u.length}}
 	default:
 		if u.difference != "" {
 			c.note(place+".rate_limit.unit", "%s", u.difference)
 		}
-		r.Bands = []fluxgate.Band{{Kind: fluxgate.Quota, Capacity: int64(limit.RequestsPerUnit), Period: u.period}}
+		r.Bands = []rules.Band{{Kind: rules.Quota, Capacity: int64(limit.RequestsPerUnit), Period: u.period}}
 		r.CountRefused = true
 	}
-	if d.QuotaMode && r.Mode == fluxgate.ModeShadow {
+	if d.QuotaMode && r.Mode == rules.ModeShadow {
 		c.note(place+".quota_mode", "becomes mode shadow: requests above the limit pass and are counted")
 	}
 }
 
 // unit is a unit of time.
 type unit struct {
-	period     fluxgate.Period
+	period     rules.Period
 	length     time.Duration // in envoyproxy/ratelimit
 	difference string        // of the period to the unit
 }

@@ -5,7 +5,7 @@ import "strings"
 // branch is what a descriptor matches besides its siblings.
 type branch struct {
 	// except are values that siblings match first, in the form of
-	// fluxgate.DescriptorMatch.
+	// rules.DescriptorMatch.
 	except []string
 	// unreachable means that the wildcard of the sibling by matches all values first.
 	unreachable bool

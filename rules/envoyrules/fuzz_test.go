@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/envoyrules"
 	"github.com/fluxgate/fluxgate/rules/filerules"
 )
@@ -37,7 +37,7 @@ func FuzzParse(f *testing.F) {
 		}
 		if err != nil {
 			var problems *filerules.Error
-			var invalid *fluxgate.ValidationError
+			var invalid *rules.ValidationError
 			if !errors.As(err, &problems) || len(problems.Problems) == 0 || !errors.As(err, &invalid) {
 				t.Fatalf("an error without a problem: %v", err)
 			}

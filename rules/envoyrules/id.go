@@ -5,8 +5,8 @@ import (
 	"encoding/hex"
 	"strings"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/syntax"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 const (
@@ -15,11 +15,11 @@ const (
 )
 
 // RuleSetID returns the id of the rule set of a domain: the domain itself if it can be an
-// id, as in [fluxgate.ValidID]. Otherwise other characters become dashes, and 10
+// id, as in [rules.ValidID]. Otherwise other characters become dashes, and 10
 // hexadecimal digits of the domain's SHA-256 keep different domains apart: default/eg/http
 // becomes default-eg-http-bca9c50fdd.
 func RuleSetID(domain string) string {
-	if fluxgate.ValidID(domain) {
+	if rules.ValidID(domain) {
 		return domain
 	}
 	return shorten(domain, domain)
@@ -30,7 +30,7 @@ func RuleSetID(domain string) string {
 // entries as key_value, which are unique among siblings.
 func ruleID(elements []string) string {
 	name := strings.Join(elements, ".")
-	if fluxgate.ValidID(name) && strings.Count(name, ".") == len(elements)-1 {
+	if rules.ValidID(name) && strings.Count(name, ".") == len(elements)-1 {
 		return name
 	}
 	return shorten(name, strings.Join(elements, "\x00"))

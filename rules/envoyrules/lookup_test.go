@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/envoyrules"
 	"github.com/fluxgate/fluxgate/store/memstore"
 )
@@ -140,7 +141,7 @@ func TestTokenBuckets(t *testing.T) {
 	want := []time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 30 * 24 * time.Hour, 365 * 24 * time.Hour}
 	i := 0
 	for r := range parse(t, string(text), envoyrules.Options{TokenBuckets: true}).Rules() {
-		if got := r.Bands[0]; got != (fluxgate.Band{Capacity: int64(i + 1), Refill: want[i]}) {
+		if got := r.Bands[0]; got != (rules.Band{Capacity: int64(i + 1), Refill: want[i]}) {
 			t.Errorf("%s: %+v, want %d in %s", r.ID, got, i+1, want[i])
 		}
 		i++
@@ -158,10 +159,10 @@ func TestRuleSetID(t *testing.T) {
 		strings.Repeat("x", 64), strings.Repeat("x", 65), strings.Repeat("x", 66), "default/" + strings.Repeat("é", 100),
 	} {
 		id := envoyrules.RuleSetID(domain)
-		if !fluxgate.ValidID(id) || seen[id] != "" {
+		if !rules.ValidID(id) || seen[id] != "" {
 			t.Errorf("%q has the id %q, as %q", domain, id, seen[id])
 		}
-		if fluxgate.ValidID(domain) != (id == domain) {
+		if rules.ValidID(domain) != (id == domain) {
 			t.Errorf("%q has the id %q", domain, id)
 		}
 		seen[id] = domain

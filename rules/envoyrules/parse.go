@@ -5,8 +5,8 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/yamltree"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/filerules"
 )
 
@@ -16,7 +16,7 @@ type Remark = filerules.Problem
 // Parse converts the text of one file, which has one domain, and returns notes on what is
 // different from envoyproxy/ratelimit. The error is a [*filerules.Error] with the lines of
 // all problems.
-func Parse(name string, data []byte, o Options) (*fluxgate.RuleSet, []Remark, error) {
+func Parse(name string, data []byte, o Options) (*rules.Set, []Remark, error) {
 	file, flaws := yamltree.Read(name, data, nil)
 	var problems []filerules.Problem
 	for _, f := range flaws {
@@ -35,11 +35,11 @@ func Parse(name string, data []byte, o Options) (*fluxgate.RuleSet, []Remark, er
 	return parse(file, file.Documents[0], o)
 }
 
-func parse(file *yamltree.File, root *yamltree.Node, o Options) (*fluxgate.RuleSet, []Remark, error) {
+func parse(file *yamltree.File, root *yamltree.Node, o Options) (*rules.Set, []Remark, error) {
 	var r reader
 	domain := r.domain(root)
 	notes, refused := r.notes, r.problems
-	var set *fluxgate.RuleSet
+	var set *rules.Set
 	if len(refused) == 0 {
 		var more []Note
 		var err error

@@ -9,12 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/envoyrules"
 	"github.com/fluxgate/fluxgate/rules/filerules"
 )
 
-func parse(t testing.TB, text string, o envoyrules.Options) *fluxgate.RuleSet {
+func parse(t testing.TB, text string, o envoyrules.Options) *rules.Set {
 	t.Helper()
 	set, _, err := envoyrules.Parse("a.yaml", []byte(text), o)
 	if err != nil {
@@ -37,7 +37,7 @@ func TestParse_Refused(t *testing.T) {
 			}
 			_, _, err = envoyrules.Parse(filepath.ToSlash(file), data, envoyrules.Options{})
 			var problems *filerules.Error
-			var invalid *fluxgate.ValidationError
+			var invalid *rules.ValidationError
 			if !errors.As(err, &problems) || !errors.As(err, &invalid) {
 				t.Fatalf("error %v, want an Error that reaches a ValidationError", err)
 			}

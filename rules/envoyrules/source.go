@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"log/slog"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/filerules"
 )
 
@@ -21,8 +21,8 @@ func Open(path string, o Options, config filerules.Config) (*filerules.Source, e
 
 // Parser returns [Parse] in the form of [filerules.Config], with a function that gets the
 // notes.
-func Parser(o Options, note func(Remark)) func(name string, data []byte) ([]*fluxgate.RuleSet, error) {
-	return func(name string, data []byte) ([]*fluxgate.RuleSet, error) {
+func Parser(o Options, note func(Remark)) func(name string, data []byte) ([]*rules.Set, error) {
+	return func(name string, data []byte) ([]*rules.Set, error) {
 		set, notes, err := Parse(name, data, o)
 		for _, n := range notes {
 			note(n)
@@ -30,6 +30,6 @@ func Parser(o Options, note func(Remark)) func(name string, data []byte) ([]*flu
 		if err != nil {
 			return nil, err
 		}
-		return []*fluxgate.RuleSet{set}, nil
+		return []*rules.Set{set}, nil
 	}
 }

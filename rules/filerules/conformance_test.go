@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/filerules"
 	"github.com/fluxgate/fluxgate/rules/rulestest"
 )
@@ -17,7 +17,7 @@ func TestConformance(t *testing.T) {
 		write(t, "ruleSets: []\n", dir, "none.yaml") // a folder without files is an error
 		return rulestest.Subject{
 			Source: open(t, dir, filerules.Config{}),
-			Write: func(t testing.TB, set *fluxgate.RuleSet) {
+			Write: func(t testing.TB, set *rules.Set) {
 				t.Helper()
 				replace(t, canonical(t, set), dir, set.ID()+".json")
 			},

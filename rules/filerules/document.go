@@ -4,19 +4,18 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/yamltree"
 	"github.com/fluxgate/fluxgate/rules"
 )
 
 // Parse parses the rule sets of one file, as JSON if its name ends in .json and
 // as YAML otherwise. It returns an [*Error] with all problems.
-func Parse(name string, data []byte) ([]*fluxgate.RuleSet, error) {
+func Parse(name string, data []byte) ([]*rules.Set, error) {
 	d := parse(name, data)
 	if err := merge([]*document{d}); err != nil {
 		return nil, err
 	}
-	sets := make([]*fluxgate.RuleSet, len(d.sets))
+	sets := make([]*rules.Set, len(d.sets))
 	for i, s := range d.sets {
 		sets[i] = s.rules
 	}
@@ -34,10 +33,10 @@ type document struct {
 // ruleSet is a rule set in a file.
 type ruleSet struct {
 	id       string
-	rules    *fluxgate.RuleSet // nil if it is invalid
+	rules    *rules.Set // nil if it is invalid
 	revision int64
 	at       yamltree.Position // of its id
-	path     fluxgate.Path     // in the file
+	path     rules.Path        // in the file
 }
 
 // parse parses a file. Problems are in the document.
@@ -45,10 +44,10 @@ func parse(name string, data []byte) *document {
 	file, flaws := yamltree.Read(name, data, nil)
 	d := &document{file: file}
 	for _, f := range flaws {
-		d.refuse(&yamltree.Node{At: f.At}, nil, "", fluxgate.Problem{Code: fluxgate.CodeSyntax, Subject: name, Message: f.Message})
+		d.refuse(&yamltree.Node{At: f.At}, nil, "", rules.Problem{Code: rules.CodeSyntax, Subject: name, Message: f.Message})
 	}
 	if len(file.Documents)+len(flaws) == 0 {
-		d.refuse(&yamltree.Node{}, nil, "", fluxgate.Problem{Code: fluxgate.CodeRequired, Subject: name, Message: "has no rule set: it must have an id and rules"})
+		d.refuse(&yamltree.Node{}, nil, "", rules.Problem{Code: rules.CodeRequired, Subject: name, Message: "has no rule set: it must have an id and rules"})
 	}
 	for _, root := range file.Documents {
 		d.read(root)
@@ -58,7 +57,7 @@ func parse(name string, data []byte) *document {
 }
 
 // parseWith parses a file by a function.
-func parseWith(parse func(string, []byte) ([]*fluxgate.RuleSet, error), name string, data []byte) *document {
+func parseWith(parse func(string, []byte) ([]*rules.Set, error), name string, data []byte) *document {
 	d := &document{file: &yamltree.File{Name: name}}
 	sets, err := parse(name, data)
 	var known *Error
@@ -66,12 +65,12 @@ func parseWith(parse func(string, []byte) ([]*fluxgate.RuleSet, error), name str
 	case errors.As(err, &known):
 		d.problems, d.causes = known.Problems, known.causes
 	case err != nil:
-		d.refuse(&yamltree.Node{}, nil, "", fluxgate.Problem{Code: fluxgate.CodeInvalidValue, Subject: name, Message: err.Error()})
+		d.refuse(&yamltree.Node{}, nil, "", rules.Problem{Code: rules.CodeInvalidValue, Subject: name, Message: err.Error()})
 	}
 	for _, set := range sets {
 		revision, err := rules.ContentRevision(set)
 		if err != nil {
-			d.refuse(&yamltree.Node{}, nil, set.ID(), fluxgate.Problem{Code: fluxgate.CodeUnsupported, Message: err.Error()})
+			d.refuse(&yamltree.Node{}, nil, set.ID(), rules.Problem{Code: rules.CodeUnsupported, Message: err.Error()})
 		}
 		d.sets = append(d.sets, ruleSet{id: set.ID(), rules: set, revision: revision})
 	}
@@ -87,46 +86,46 @@ func (d *document) read(root *yamltree.Node) {
 	}
 	for _, f := range root.Fields {
 		if f.Name != "ruleSets" {
-			d.refuse(root, nil, "", fluxgate.Problem{
-				Code: fluxgate.CodeUnknownField, Path: fluxgate.Path{f.Name}, Message: "is not possible beside ruleSets",
+			d.refuse(root, nil, "", rules.Problem{
+				Code: rules.CodeUnknownField, Path: rules.Path{f.Name}, Message: "is not possible beside ruleSets",
 			})
 		}
 	}
 	if several.Kind != yamltree.List {
-		d.refuse(root, nil, "", fluxgate.Problem{
-			Code: fluxgate.CodeWrongType, Path: fluxgate.Path{"ruleSets"}, Message: "must be a list of rule sets",
+		d.refuse(root, nil, "", rules.Problem{
+			Code: rules.CodeWrongType, Path: rules.Path{"ruleSets"}, Message: "must be a list of rule sets",
 		})
 	}
 	for i, item := range several.Items {
-		d.add(item, fluxgate.Path{"ruleSets", i})
+		d.add(item, rules.Path{"ruleSets", i})
 	}
 }
 
 // add adds one rule set.
-func (d *document) add(n *yamltree.Node, path fluxgate.Path) {
+func (d *document) add(n *yamltree.Node, path rules.Path) {
 	if n.Kind != yamltree.Object {
-		d.refuse(n, path, "", fluxgate.Problem{Code: fluxgate.CodeWrongType, Message: "must be an object with an id and rules"})
+		d.refuse(n, path, "", rules.Problem{Code: rules.CodeWrongType, Message: "must be an object with an id and rules"})
 		return
 	}
-	found := ruleSet{at: locate(n, fluxgate.Problem{Path: fluxgate.Path{"id"}}), path: path}
+	found := ruleSet{at: locate(n, rules.Problem{Path: rules.Path{"id"}}), path: path}
 	if id := n.Get("id"); id != nil {
 		found.id, _ = id.Value.(string)
 	}
-	set, err := fluxgate.DecodeRuleSet(n.Map())
+	set, err := rules.DecodeSet(n.Map())
 	if err == nil {
 		found.revision, err = rules.ContentRevision(set)
 	}
-	var invalid *fluxgate.ValidationError
-	rules := n.Get("rules")
+	var invalid *rules.ValidationError
+	node := n.Get("rules")
 	switch {
 	case errors.As(err, &invalid):
 		d.refuse(n, path, found.id, invalid.Problems...)
 	case err != nil:
-		d.refuse(n, path, found.id, fluxgate.Problem{Code: fluxgate.CodeUnsupported, Message: err.Error()})
-	case rules == nil || rules.Kind != yamltree.List:
+		d.refuse(n, path, found.id, rules.Problem{Code: rules.CodeUnsupported, Message: err.Error()})
+	case node == nil || node.Kind != yamltree.List:
 		// A file that ends after the id must not delete every rule.
-		d.refuse(n, path, found.id, fluxgate.Problem{
-			Code: fluxgate.CodeRequired, Path: fluxgate.Path{"rules"}, Message: "is required: write [] for a rule set without rules",
+		d.refuse(n, path, found.id, rules.Problem{
+			Code: rules.CodeRequired, Path: rules.Path{"rules"}, Message: "is required: write [] for a rule set without rules",
 		})
 	default:
 		found.rules = set
@@ -136,7 +135,7 @@ func (d *document) add(n *yamltree.Node, path fluxgate.Path) {
 
 // refuse adds problems of a rule set, or of a file, which has no id. The path
 // is that of the node.
-func (d *document) refuse(n *yamltree.Node, path fluxgate.Path, id string, problems ...fluxgate.Problem) {
+func (d *document) refuse(n *yamltree.Node, path rules.Path, id string, problems ...rules.Problem) {
 	for _, p := range problems {
 		place := ""
 		if len(p.Path) > 0 {
@@ -144,5 +143,5 @@ func (d *document) refuse(n *yamltree.Node, path fluxgate.Path, id string, probl
 		}
 		d.problems = append(d.problems, d.file.Problem(locate(n, p), place, p.Message))
 	}
-	d.causes = append(d.causes, &fluxgate.ValidationError{RuleSetID: id, Problems: problems})
+	d.causes = append(d.causes, &rules.ValidationError{RuleSetID: id, Problems: problems})
 }

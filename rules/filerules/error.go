@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/yamltree"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // maxProblems is the most problems that an [Error] lists.
@@ -17,7 +17,7 @@ const maxProblems = 100
 type Problem = yamltree.Problem
 
 // Error has the problems of all files, at most 100. It unwraps to a
-// [*fluxgate.ValidationError] for each invalid rule set.
+// [*rules.ValidationError] for each invalid rule set.
 type Error struct {
 	Problems []Problem
 
@@ -28,9 +28,9 @@ type Error struct {
 // NewError returns an error with the problems of a file, for [Config.Parse]. The rule set
 // may be empty.
 func NewError(ruleSet string, problems []Problem) *Error {
-	cause := &fluxgate.ValidationError{RuleSetID: ruleSet}
+	cause := &rules.ValidationError{RuleSetID: ruleSet}
 	for _, p := range problems {
-		cause.Problems = append(cause.Problems, fluxgate.Problem{Code: fluxgate.CodeInvalidValue, Subject: p.File, Message: p.Message})
+		cause.Problems = append(cause.Problems, rules.Problem{Code: rules.CodeInvalidValue, Subject: p.File, Message: p.Message})
 	}
 	return &Error{Problems: problems, causes: []error{cause}}
 }
@@ -49,7 +49,7 @@ func merge(documents []*document) error {
 	for _, d := range documents {
 		all := document{file: d.file, problems: slices.Clone(d.problems), causes: slices.Clone(d.causes)}
 		for _, s := range d.sets {
-			place, at := fluxgate.Path{"id"}, fmt.Sprintf("%s:%d:%d", d.file.Name, s.at.Line, s.at.Column)
+			place, at := rules.Path{"id"}, fmt.Sprintf("%s:%d:%d", d.file.Name, s.at.Line, s.at.Column)
 			if s.at.Line == 0 { // of another format
 				place, at = nil, d.file.Name
 			}
@@ -58,8 +58,8 @@ func merge(documents []*document) error {
 				first[s.id] = at
 				continue
 			}
-			all.refuse(&yamltree.Node{At: s.at}, s.path, s.id, fluxgate.Problem{
-				Code: fluxgate.CodeDuplicate, Path: place, Message: fmt.Sprintf("rule set %s is in %s already", yamltree.Quote(s.id), other),
+			all.refuse(&yamltree.Node{At: s.at}, s.path, s.id, rules.Problem{
+				Code: rules.CodeDuplicate, Path: place, Message: fmt.Sprintf("rule set %s is in %s already", yamltree.Quote(s.id), other),
 			})
 		}
 		slices.SortStableFunc(all.problems, func(a, b Problem) int { return a.Line - b.Line })

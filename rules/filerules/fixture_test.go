@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/filerules"
 )
@@ -20,7 +19,7 @@ func ruleSet(id string, capacity int) string {
 }
 
 // capacityOf returns the capacity that ruleSet was called with.
-func capacityOf(set *fluxgate.RuleSet) int {
+func capacityOf(set *rules.Set) int {
 	for r := range set.Rules() {
 		return int(r.Bands[0].Capacity)
 	}

@@ -6,12 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/filerules"
 )
 
 // canonical returns the JSON that the revision of a rule set is computed from.
-func canonical(t testing.TB, set *fluxgate.RuleSet) string {
+func canonical(t testing.TB, set *rules.Set) string {
 	t.Helper()
 	data, err := json.Marshal(set)
 	if err != nil {
@@ -46,7 +46,7 @@ func FuzzParse(f *testing.F) {
 		}
 		if err != nil {
 			var problems *filerules.Error
-			var invalid *fluxgate.ValidationError
+			var invalid *rules.ValidationError
 			if !errors.As(err, &problems) || len(problems.Problems) == 0 || !errors.As(err, &invalid) || err.Error() == "" {
 				t.Fatalf("an error without a problem: %v", err)
 			}

@@ -3,8 +3,8 @@ package filerules
 import (
 	"slices"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/yamltree"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // otherNames are alternative names of fields, used if the named field is absent.
@@ -14,8 +14,8 @@ var otherNames = map[string][]string{
 
 // locate returns the position of a problem: of the value, or its name. If the value
 // is missing it is that of the nearest enclosing value.
-func locate(n *yamltree.Node, p fluxgate.Problem) yamltree.Position {
-	aboutName := p.Code == fluxgate.CodeUnknownField || p.Code == fluxgate.CodeInvalidName
+func locate(n *yamltree.Node, p rules.Problem) yamltree.Position {
+	aboutName := p.Code == rules.CodeUnknownField || p.Code == rules.CodeInvalidName
 	at := n.At
 	for _, element := range p.Path {
 		switch e := element.(type) {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/filerules"
 )
 
@@ -26,7 +26,7 @@ func TestParse_Problems(t *testing.T) {
 				}
 				_, err = filerules.Parse(filepath.ToSlash(file), data)
 				var problems *filerules.Error
-				var invalid *fluxgate.ValidationError
+				var invalid *rules.ValidationError
 				if !errors.As(err, &problems) || !errors.As(err, &invalid) {
 					t.Fatalf("error %v, want an Error that reaches a ValidationError", err)
 				}
@@ -59,7 +59,7 @@ func TestParse_Secrets(t *testing.T) {
 		if err == nil {
 			t.Fatalf("%s is accepted", file)
 		}
-		var invalid *fluxgate.ValidationError
+		var invalid *rules.ValidationError
 		errors.As(err, &invalid)
 		for _, secret := range secrets {
 			if strings.Contains(err.Error(), secret) || strings.Contains(invalid.Error(), secret) {

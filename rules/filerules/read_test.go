@@ -11,12 +11,12 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/filerules"
 )
 
 // one parses a file with one rule set.
-func one(t testing.TB, name, content string) *fluxgate.RuleSet {
+func one(t testing.TB, name, content string) *rules.Set {
 	t.Helper()
 	sets, err := filerules.Parse(name, []byte(content))
 	if err != nil {
@@ -49,7 +49,7 @@ const everyField = `{"id": "full", "costTables": {"usd": {
 
 // The same rules are equal in every format.
 func TestParse_Formats(t *testing.T) {
-	want, err := fluxgate.ParseRuleSet([]byte(everyField))
+	want, err := rules.Parse([]byte(everyField))
 	if err != nil {
 		t.Fatal(err)
 	}

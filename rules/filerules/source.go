@@ -13,7 +13,6 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
 )
 
@@ -32,7 +31,7 @@ type Config struct {
 	MaxFiles int
 	// Parse parses files of another format. Nil means [Parse]. Its error is best a
 	// [NewError].
-	Parse func(name string, data []byte) ([]*fluxgate.RuleSet, error)
+	Parse func(name string, data []byte) ([]*rules.Set, error)
 	// Logger gets warnings. Nil means slog.Default().
 	Logger *slog.Logger
 }

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/filerules"
 )
@@ -112,7 +111,7 @@ func TestLoad_InvalidRule(t *testing.T) {
 	write(t, "id: c\nrules: [", dir, "c.yaml")
 	err := wantBroken(t, source, "a")
 	var problems *filerules.Error
-	var invalid *fluxgate.ValidationError
+	var invalid *rules.ValidationError
 	if !errors.As(err, &problems) || len(problems.Problems) != 2 || !errors.As(err, &invalid) || invalid.RuleSetID != "b" {
 		t.Errorf("the error is\n%v\nwant the problems of both files", err)
 	}
@@ -138,7 +137,7 @@ func TestLoad_DuplicateID(t *testing.T) {
 	write(t, "# moved\n"+ruleSet("a", 1), dir, "b.yaml")
 	source := open(t, dir, filerules.Config{})
 	err := wantBroken(t, source, "a")
-	var invalid *fluxgate.ValidationError
+	var invalid *rules.ValidationError
 	if !errors.As(err, &invalid) {
 		t.Fatalf("error %v, want a ValidationError", err)
 	}

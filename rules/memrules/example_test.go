@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/memrules"
 )
@@ -16,8 +15,8 @@ import (
 func ExampleNew() {
 	ctx := context.Background()
 	source := memrules.New(memrules.Config{})
-	perMinute := func(n int64) *fluxgate.RuleSet {
-		set, err := fluxgate.NewRuleSet("api", fluxgate.Rule{ID: "everyone", Bands: []fluxgate.Band{fluxgate.PerMinute(n)}})
+	perMinute := func(n int64) *rules.Set {
+		set, err := rules.NewSet("api", rules.Rule{ID: "everyone", Bands: []rules.Band{rules.PerMinute(n)}})
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/pendingids"
 	"github.com/fluxgate/fluxgate/rules"
 )
@@ -43,9 +42,9 @@ var (
 
 // ruleSet is a rule set and its history.
 type ruleSet struct {
-	versions []version         // oldest first, without a gap
-	bytes    int               // of their documents
-	current  *fluxgate.RuleSet // nil if it is deleted
+	versions []version  // oldest first, without a gap
+	bytes    int        // of their documents
+	current  *rules.Set // nil if it is deleted
 }
 
 // version is a former revision. It has no document if it is a deletion.
@@ -79,7 +78,7 @@ func (r *ruleSet) last() rules.Entry {
 }
 
 // Put implements [rules.Editor].
-func (s *Source) Put(ctx context.Context, set *fluxgate.RuleSet, change rules.Change) (int64, error) {
+func (s *Source) Put(ctx context.Context, set *rules.Set, change rules.Change) (int64, error) {
 	own, document, err := rules.Encode(set)
 	if err != nil {
 		return 0, err
@@ -93,7 +92,7 @@ func (s *Source) Delete(ctx context.Context, id string, change rules.Change) (in
 }
 
 // commit makes a rule set current; nil is a deletion.
-func (s *Source) commit(ctx context.Context, id string, set *fluxgate.RuleSet, document []byte, change rules.Change) (int64, error) {
+func (s *Source) commit(ctx context.Context, id string, set *rules.Set, document []byte, change rules.Change) (int64, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}

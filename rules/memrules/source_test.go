@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/memrules"
 	"github.com/fluxgate/fluxgate/rules/rulestest"
@@ -51,10 +50,10 @@ func TestConformance_ShortHistory(t *testing.T) {
 	}
 }
 
-func set(t *testing.T, id string, attributes map[string]any) *fluxgate.RuleSet {
+func set(t *testing.T, id string, attributes map[string]any) *rules.Set {
 	t.Helper()
-	s, err := fluxgate.NewRuleSet(id, fluxgate.Rule{
-		ID: id, Bands: []fluxgate.Band{fluxgate.PerMinute(1)}, Attributes: attributes,
+	s, err := rules.NewSet(id, rules.Rule{
+		ID: id, Bands: []rules.Band{rules.PerMinute(1)}, Attributes: attributes,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +61,7 @@ func set(t *testing.T, id string, attributes map[string]any) *fluxgate.RuleSet {
 	return s
 }
 
-func put(t *testing.T, s *memrules.Source, set *fluxgate.RuleSet, base int64) {
+func put(t *testing.T, s *memrules.Source, set *rules.Set, base int64) {
 	t.Helper()
 	if _, err := s.Put(t.Context(), set, rules.Change{Base: base, Author: "ada"}); err != nil {
 		t.Fatal(err)
@@ -89,7 +88,7 @@ func TestPut_CallerKeepsRuleSet(t *testing.T) {
 // A nil rule set is refused.
 func TestPut_NoRuleSet(t *testing.T) {
 	s := memrules.New(memrules.Config{})
-	var invalid *fluxgate.ValidationError
+	var invalid *rules.ValidationError
 	if _, err := s.Put(t.Context(), nil, rules.Change{Author: "ada"}); !errors.As(err, &invalid) {
 		t.Errorf("Put of nothing: error %v, want a ValidationError", err)
 	}

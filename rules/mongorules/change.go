@@ -13,7 +13,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
 )
 
@@ -26,7 +25,7 @@ type draft struct {
 }
 
 // newDraft returns the draft of a rule set.
-func newDraft(set *fluxgate.RuleSet, change rules.Change) (draft, error) {
+func newDraft(set *rules.Set, change rules.Change) (draft, error) {
 	own, text, err := rules.Encode(set)
 	if err != nil {
 		return draft{}, err
@@ -36,7 +35,7 @@ func newDraft(set *fluxgate.RuleSet, change rules.Change) (draft, error) {
 }
 
 // Put implements [rules.Editor].
-func (s *Source) Put(ctx context.Context, set *fluxgate.RuleSet, change rules.Change) (int64, error) {
+func (s *Source) Put(ctx context.Context, set *rules.Set, change rules.Change) (int64, error) {
 	d, err := newDraft(set, change)
 	if err != nil {
 		return 0, err
@@ -87,7 +86,7 @@ func (s *Source) change(ctx context.Context, id string, d draft) (int64, error) 
 		if err == nil {
 			return 0, &rules.ConflictError{RuleSetID: id, Base: d.change.Base, Current: imported.Revision}
 		}
-		if !errors.As(err, new(*fluxgate.ValidationError)) {
+		if !errors.As(err, new(*rules.ValidationError)) {
 			return 0, err
 		}
 		s.config.Logger.Warn("a change replaces an invalid edit of the documents",

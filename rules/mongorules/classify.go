@@ -14,7 +14,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/printable"
 	"github.com/fluxgate/fluxgate/rules"
 )
@@ -23,8 +22,8 @@ import (
 // should have, and how the actual ones differ.
 type base struct {
 	id      string
-	head    *head             // nil if there is none
-	current *fluxgate.RuleSet // of the head's revision, nil if there is none
+	head    *head      // nil if there is none
+	current *rules.Set // of the head's revision, nil if there is none
 	raw     []bson.Raw
 	digest  string // of head and documents
 	want    []ruleDocument
@@ -33,12 +32,12 @@ type base struct {
 
 // differences are the differences between documents and a revision.
 type differences struct {
-	edited   []document      // changed or inserted with another program
-	removed  []string        // rules whose documents another program has deleted
-	unedited []fluxgate.Rule // the rules that are neither edited nor removed
-	ignored  []document      // of rules without bands, see unfinished
-	obsolete []document      // written by FluxGate, of rules that the revision does not have
-	lost     bool            // all documents are missing, which is not an edit
+	edited   []document   // changed or inserted with another program
+	removed  []string     // rules whose documents another program has deleted
+	unedited []rules.Rule // the rules that are neither edited nor removed
+	ignored  []document   // of rules without bands, see unfinished
+	obsolete []document   // written by FluxGate, of rules that the revision does not have
+	lost     bool         // all documents are missing, which is not an edit
 	// replaces are the fingerprints of edited documents that the revision has
 	// imported or replaces, and that must be rewritten.
 	replaces []string
@@ -67,7 +66,7 @@ func (s *Source) fetchDocuments(ctx context.Context, id string) ([]bson.Raw, err
 // fetchAlong reads the documents of a rule set along an index.
 func (s *Source) fetchAlong(ctx context.Context, id string, index bson.D) (all []bson.Raw, err error) {
 	// More than the rules need: documents may have unknown fields or no bands.
-	const most, mostBytes = 2 * fluxgate.MaxRules, 4 * rules.MaxDocument
+	const most, mostBytes = 2 * rules.MaxRules, 4 * rules.MaxDocument
 	err = s.call(ctx, "reading the documents of a rule set", func(ctx context.Context) error {
 		cursor, err := s.docs.Find(ctx, bson.M{"ruleSetId": id}, options.Find().SetLimit(most+1).SetHint(index))
 		if err != nil {
@@ -199,7 +198,7 @@ func classify(h *head, want []ruleDocument, raw []bson.Raw, long bool) (found di
 		}
 		switch {
 		case len(same) == 0 && (found.lost || added[w.id]):
-			found.writes = append(found.writes, mongo.NewInsertOneModel().SetDocument(w.insertion(h, long)))
+			found.writes = append(found.writes, mongo.NewInsertOneModel().RuleSetDocument(w.insertion(h, long)))
 		case len(same) == 0:
 			found.removed = append(found.removed, w.id)
 			continue
@@ -251,20 +250,20 @@ func (b *base) adds(want []ruleDocument) (ids []string) {
 }
 
 // merge returns the current revision with the edits applied, or a
-// [*fluxgate.ValidationError] that names the documents. Documents have no cost
+// [*rules.ValidationError] that names the documents. Documents have no cost
 // tables: those of the current revision stay.
 func (b *base) merge() (draft, error) {
 	edited := make(map[string]*document, len(b.edited))
 	all := slices.Clone(b.unedited)
-	var found []fluxgate.Problem
+	var found []rules.Problem
 	for i := range b.edited {
 		d := &b.edited[i]
 		for _, p := range d.problems {
 			found = append(found, d.inDocument(p))
 		}
 		if other := edited[d.id]; other != nil && d.id != "" {
-			found = append(found, d.inDocument(fluxgate.Problem{
-				Code:    fluxgate.CodeDuplicate,
+			found = append(found, d.inDocument(rules.Problem{
+				Code:    rules.CodeDuplicate,
 				Message: fmt.Sprintf("is a second document of rule %q, which is also in document %s: delete one of them, or change its id", d.id, other.name()),
 			}))
 		}
@@ -280,7 +279,7 @@ func (b *base) merge() (draft, error) {
 			found = append(found, inDocuments(all, edited, p))
 		}
 	}
-	return draft{}, &fluxgate.ValidationError{RuleSetID: b.id, Problems: found[:min(len(found), maxProblems)]}
+	return draft{}, &rules.ValidationError{RuleSetID: b.id, Problems: found[:min(len(found), maxProblems)]}
 }
 
 // comment lists the edited or inserted documents, and the rules whose documents

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
 )
 
@@ -50,20 +49,20 @@ type scenario struct {
 	external bool
 }
 
-func threeRules() []fluxgate.Rule {
-	return []fluxgate.Rule{rule("a", 1), rule("b", 1), rule("c", 1)}
+func threeRules() []rules.Rule {
+	return []rules.Rule{rule("a", 1), rule("b", 1), rule("c", 1)}
 }
 
 // otherRules change, drop, keep and add one rule each.
-func otherRules() []fluxgate.Rule {
-	return []fluxgate.Rule{rule("a", 2), rule("c", 1), rule("d", 1)}
+func otherRules() []rules.Rule {
+	return []rules.Rule{rule("a", 2), rule("c", 1), rule("d", 1)}
 }
 
 var scenarios = map[string]scenario{
 	"the first rules are put": {
 		before: func(*fixture) {},
 		do: func(ctx context.Context, s *Source) error {
-			set, _ := fluxgate.NewRuleSet(setID, otherRules()...)
+			set, _ := rules.NewSet(setID, otherRules()...)
 			_, err := s.Put(ctx, set, by(0))
 			return err
 		},
@@ -71,7 +70,7 @@ var scenarios = map[string]scenario{
 	"rules are replaced": {
 		before: func(f *fixture) { f.put(threeRules()...) },
 		do: func(ctx context.Context, s *Source) error {
-			set, _ := fluxgate.NewRuleSet(setID, otherRules()...)
+			set, _ := rules.NewSet(setID, otherRules()...)
 			_, err := s.Put(ctx, set, by(1))
 			return err
 		},

@@ -12,7 +12,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 const (
@@ -39,11 +39,11 @@ type document struct {
 	key      string // _id, empty if that is not a string
 	idField  string // id, or without one _id
 	id       string // of the rule, empty if that is not a string
-	rule     fluxgate.Rule
+	rule     rules.Rule
 	sum      string // the checksum of the rule, empty if it cannot be read
 	checksum string // in the document, empty if FluxGate has not written it
 	revision int64
-	problems []fluxgate.Problem
+	problems []rules.Problem
 	want     *ruleDocument // what it should be, nil if unknown
 }
 
@@ -70,7 +70,7 @@ func readDocument(raw bson.Raw) document {
 	tree := make(map[string]any, len(fields))
 	for _, e := range fields {
 		if e.Key == d.idField || e.Key == "ruleSetId" || slices.Contains(ruleFields, e.Key) {
-			tree[e.Key] = d.decode(fluxgate.Path{e.Key}, e.Value)
+			tree[e.Key] = d.decode(rules.Path{e.Key}, e.Value)
 		}
 	}
 	if len(d.problems) > 0 {
@@ -78,7 +78,7 @@ func readDocument(raw bson.Raw) document {
 		return d
 	}
 	var err error
-	if d.rule, err = fluxgate.DecodeRule(tree); err == nil {
+	if d.rule, err = rules.DecodeRule(tree); err == nil {
 		d.sum, err = checksum(d.rule)
 	}
 	d.problems = problemsOf(err)
@@ -87,7 +87,7 @@ func readDocument(raw bson.Raw) document {
 
 // decode converts a BSON value to the maps, lists and scalars that rules are parsed
 // from. Values that a rule cannot have are problems.
-func (d *document) decode(path fluxgate.Path, value any) any {
+func (d *document) decode(path rules.Path, value any) any {
 	var problem string
 	switch v := value.(type) {
 	case nil, string, bool, int32, int64:
@@ -119,12 +119,12 @@ func (d *document) decode(path fluxgate.Path, value any) any {
 		problem = "is nested too deeply"
 	}
 	if problem != "" {
-		d.problems = append(d.problems, fluxgate.Problem{Code: fluxgate.CodeUnsupported, Path: path, Message: problem})
+		d.problems = append(d.problems, rules.Problem{Code: rules.CodeUnsupported, Path: path, Message: problem})
 	}
 	return value
 }
 
-func checksum(r fluxgate.Rule) (string, error) {
+func checksum(r rules.Rule) (string, error) {
 	text, err := r.MarshalJSON()
 	return hexSum(text), err
 }
@@ -141,7 +141,7 @@ func (d *document) unfinished() bool {
 	// An empty array has 5 bytes. A rule that allows or denies needs no bands.
 	none := bands.Type == 0 || bands.Type == bson.TypeNull || bands.Type == bson.TypeArray && len(bands.Value) <= 5
 	action, _ := d.raw.Lookup("action").StringValueOK()
-	return none && d.checksum == "" && d.revision == 0 && (action == "" || action == string(fluxgate.ActionLimit))
+	return none && d.checksum == "" && d.revision == 0 && (action == "" || action == string(rules.ActionLimit))
 }
 
 // name returns the _id, for messages.
@@ -180,7 +180,7 @@ func (d *document) fingerprint() string {
 
 // refined returns an edited rule with the exact values of fields that a document
 // cannot represent and that were not edited.
-func (d *document) refined() fluxgate.Rule {
+func (d *document) refined() rules.Rule {
 	r, w := d.rule, d.want
 	if w == nil {
 		return r
@@ -210,25 +210,25 @@ func (d *document) showsKey() bool {
 
 const maxProblems = 100 // listed for one rule set
 
-func problemsOf(err error) []fluxgate.Problem {
-	var invalid *fluxgate.ValidationError
+func problemsOf(err error) []rules.Problem {
+	var invalid *rules.ValidationError
 	if err == nil {
 		return nil
 	} else if errors.As(err, &invalid) {
 		return invalid.Problems
 	}
-	return []fluxgate.Problem{{Code: fluxgate.CodeUnsupported, Message: err.Error()}}
+	return []rules.Problem{{Code: rules.CodeUnsupported, Message: err.Error()}}
 }
 
 // inDocument adds the document to a problem.
-func (d *document) inDocument(p fluxgate.Problem) fluxgate.Problem {
+func (d *document) inDocument(p rules.Problem) rules.Problem {
 	p.Subject = "document " + d.name()
 	return p
 }
 
 // inDocuments adds the document to a problem of a rule set. Documents have no order,
 // so an index would say nothing.
-func inDocuments(all []fluxgate.Rule, edited map[string]*document, p fluxgate.Problem) fluxgate.Problem {
+func inDocuments(all []rules.Rule, edited map[string]*document, p rules.Problem) rules.Problem {
 	i, inside := p.Path.Rule()
 	if i < 0 || i >= len(all) {
 		return p

@@ -13,7 +13,6 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
 )
 
@@ -60,7 +59,7 @@ func TestDocuments_NoRevision(t *testing.T) {
 				t.Fatalf("revision %d by %q with %d rules", v.Revision, v.Author, v.RuleSet.Len())
 			}
 			for r := range v.RuleSet.Rules() {
-				if r.Scope != fluxgate.ScopeIP || r.Bands[1].Refill != time.Minute || r.Bands[0].Capacity != 100 || r.Priority != 10 {
+				if r.Scope != rules.ScopeIP || r.Bands[1].Refill != time.Minute || r.Bands[0].Capacity != 100 || r.Priority != 10 {
 					t.Errorf("it was read as %+v", r)
 				}
 			}
@@ -78,7 +77,7 @@ func TestDocuments_NoRevision(t *testing.T) {
 	}
 }
 
-func (f *fixture) wantConflict(set *fluxgate.RuleSet, base, current int64) {
+func (f *fixture) wantConflict(set *rules.Set, base, current int64) {
 	f.Helper()
 	_, err := f.Put(f.Context(), set, by(base))
 	var conflict *rules.ConflictError
@@ -121,7 +120,7 @@ func TestEdit_Imported(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, Config{Lease: 1})
-			tables := fluxgate.CostTables{"usd": {"*": {Input: 5, Output: 7}}}
+			tables := rules.CostTables{"usd": {"*": {Input: 5, Output: 7}}}
 			priced, err := newSet(t, setID, threeRules()...).WithCostTables(tables)
 			must(t, err)
 			_, err = f.Put(t.Context(), priced, by(0))
@@ -156,7 +155,7 @@ func TestEdit_Cost(t *testing.T) {
 	if edited.Cost != "usd" {
 		t.Errorf("the rule counts %q", edited.Cost)
 	}
-	edited.Cost = fluxgate.MeasureTokens
+	edited.Cost = rules.MeasureTokens
 	f.put(edited)
 	if doc := f.document("a"); doc["cost"] != "tokens" {
 		t.Errorf("the document is %v", doc)
@@ -248,7 +247,7 @@ func TestEdit_Invalid(t *testing.T) {
 			f.shell("a", tc.update)
 			f.shell("b", set("priority", 5)) // the good half of it
 			err := reconcile(t.Context(), f)
-			if !errors.As(err, new(*fluxgate.ValidationError)) || !strings.Contains(err.Error(), tc.want) {
+			if !errors.As(err, new(*rules.ValidationError)) || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("Reconcile: %v", err)
 			}
 			if text(t, f.load().RuleSet) != before || f.headNow().Revision != 1 {
@@ -461,7 +460,7 @@ func TestTwoDocuments_OneRule(t *testing.T) {
 	clone["_id"] = bson.NewObjectID() // like "clone document" of a tool
 	f.insert(clone)
 	err := reconcile(t.Context(), f)
-	if !errors.As(err, new(*fluxgate.ValidationError)) || !strings.Contains(err.Error(), clone["_id"].(bson.ObjectID).Hex()) || !strings.Contains(err.Error(), `is a second document of rule "a"`) {
+	if !errors.As(err, new(*rules.ValidationError)) || !strings.Contains(err.Error(), clone["_id"].(bson.ObjectID).Hex()) || !strings.Contains(err.Error(), `is a second document of rule "a"`) {
 		t.Fatalf("Reconcile: %v", err)
 	}
 	if f.headNow().Revision != 1 {
@@ -484,7 +483,7 @@ func TestTwoDocuments_OneRule(t *testing.T) {
 // has it as its _id, others are prefixed with the rule set, and an _id never changes.
 func TestSameRuleID_Documents(t *testing.T) {
 	f := newFixture(t, Config{Lease: 1})
-	put := func(id string, base int64, all ...fluxgate.Rule) {
+	put := func(id string, base int64, all ...rules.Rule) {
 		t.Helper()
 		_, err := f.Put(t.Context(), newSet(t, id, all...), by(base))
 		must(t, err)
@@ -563,7 +562,7 @@ func TestTwoDocuments_LongKey(t *testing.T) {
 	f.insert(clone)
 	f.shell("x2", set("bands.0.capacity", 7))
 	err = reconcile(t.Context(), f)
-	if !errors.As(err, new(*fluxgate.ValidationError)) || !strings.Contains(err.Error(), `is a second document of rule "x"`) {
+	if !errors.As(err, new(*rules.ValidationError)) || !strings.Contains(err.Error(), `is a second document of rule "x"`) {
 		t.Errorf("Reconcile: %v; the rules are %s", err, capacities(f.load().RuleSet))
 	}
 }
@@ -573,7 +572,7 @@ func TestDocuments_TooMany_NoRace(t *testing.T) {
 	f := newFixture(t, Config{Lease: 1})
 	f.put(threeRules()...)
 	const chunk = 2_000
-	for i := range 2 * fluxgate.MaxRules / chunk {
+	for i := range 2 * rules.MaxRules / chunk {
 		all := make([]bson.D, chunk)
 		for j := range all {
 			all[j] = bson.D{{Key: "_id", Value: fmt.Sprint("unfinished", i*chunk+j)}, {Key: "ruleSetId", Value: setID}}

@@ -13,7 +13,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // MongoDB's limits are 16 MiB and 100 levels.
@@ -22,34 +22,34 @@ const maxBSON, maxDepth = 15 << 20, 90
 // ruleDocument is the document that a rule should have.
 type ruleDocument struct {
 	document
-	from   fluxgate.Rule
+	from   rules.Rule
 	fields bson.D // without _id, revision and checksum
 }
 
 // encodeRules returns the documents of a rule set, or the values that MongoDB cannot
 // represent as problems.
-func encodeRules(set *fluxgate.RuleSet) (documents []ruleDocument, err error) {
+func encodeRules(set *rules.Set) (documents []ruleDocument, err error) {
 	if set == nil {
 		return nil, nil
 	}
-	var found []fluxgate.Problem
+	var found []rules.Problem
 	for r := range set.Rules() {
 		w := encodeRule(r)
 		for _, p := range w.problems {
-			p.Path = append(fluxgate.Path{"rules", len(documents)}, p.Path...)
+			p.Path = append(rules.Path{"rules", len(documents)}, p.Path...)
 			found = append(found, p)
 		}
 		documents = append(documents, w)
 	}
 	if len(found) > 0 {
-		return nil, &fluxgate.ValidationError{RuleSetID: set.ID(), Problems: found[:min(len(found), maxProblems)]}
+		return nil, &rules.ValidationError{RuleSetID: set.ID(), Problems: found[:min(len(found), maxProblems)]}
 	}
 	return documents, nil
 }
 
 // encodeRule converts the JSON of a rule to a document. The driver's encoder would
 // round numbers, cannot encode networks, and does not check names.
-func encodeRule(r fluxgate.Rule) ruleDocument {
+func encodeRule(r rules.Rule) ruleDocument {
 	text, err := r.MarshalJSON()
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()

@@ -11,7 +11,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // Names that MongoDB does not accept are encoded and decoded without loss.
@@ -95,22 +95,22 @@ func TestReadDocument_Problems(t *testing.T) {
 }
 
 // anyRule returns random rules.
-func anyRule(rng *rand.Rand) fluxgate.Rule {
+func anyRule(rng *rand.Rand) rules.Rule {
 	coin := func() bool { return rng.IntN(2) == 0 }
 	pick := func(all ...string) string { return all[rng.IntN(len(all))] }
 	some := func(all ...string) []string { return all[:rng.IntN(len(all)+1)] }
-	r := fluxgate.Rule{
+	r := rules.Rule{
 		ID: "r", RuleSetID: "s", Paths: some("/a", "/b", "/c/**"), Methods: some("GET", "PUT"), Priority: rng.IntN(3),
-		Scope: fluxgate.Scope(pick("GLOBAL", "IP", "USER_ID", "API_KEY")), Group: pick("", "g"), Action: fluxgate.Action(pick("", "limit")),
-		Disabled: coin(), OnLimitExceed: fluxgate.Policy(pick("", "REJECT", "WAIT_FOR_REFILL")), Mode: fluxgate.Mode(pick("", "shadow")),
-		OnFailure: fluxgate.OnFailure(pick("", "open")), OnMissingIdentity: fluxgate.OnMissingIdentity(pick("", "refuse")),
+		Scope: rules.Scope(pick("GLOBAL", "IP", "USER_ID", "API_KEY")), Group: pick("", "g"), Action: rules.Action(pick("", "limit")),
+		Disabled: coin(), OnLimitExceed: rules.Policy(pick("", "REJECT", "WAIT_FOR_REFILL")), Mode: rules.Mode(pick("", "shadow")),
+		OnFailure: rules.OnFailure(pick("", "open")), OnMissingIdentity: rules.OnMissingIdentity(pick("", "refuse")),
 	}
 	if coin() {
-		r.Scope, r.KeyFields = fluxgate.ScopeComposite, []string{"ip", "header:" + pick("A", "B")}
+		r.Scope, r.KeyFields = rules.ScopeComposite, []string{"ip", "header:" + pick("A", "B")}
 	}
 	if coin() {
-		r.When = fluxgate.When{Hosts: some("h", "i"), Users: some("u", "v"), Headers: map[string][]string{pick("X.Y", "$Z"): {"*"}},
-			Descriptor: []fluxgate.DescriptorMatch{{Key: pick("a.b", "$c"), Value: pick("", "x*"), Except: some("xy", "xz*")}}}
+		r.When = rules.When{Hosts: some("h", "i"), Users: some("u", "v"), Headers: map[string][]string{pick("X.Y", "$Z"): {"*"}},
+			Descriptor: []rules.DescriptorMatch{{Key: pick("a.b", "$c"), Value: pick("", "x*"), Except: some("xy", "xz*")}}}
 	}
 	if coin() {
 		r.Attributes = map[string]any{pick("a", "b.c"): float64(rng.IntN(3)), "t": []any{"x", nil, map[string]any{"": coin()}}}
@@ -119,7 +119,7 @@ func anyRule(rng *rand.Rand) fluxgate.Rule {
 		r.CreatedAt = time.Unix(int64(rng.IntN(2)), 123456789).UTC()
 	}
 	for i := range 1 + rng.IntN(3) {
-		r.Bands = append(r.Bands, fluxgate.Band{
+		r.Bands = append(r.Bands, rules.Band{
 			Label: pick("", fmt.Sprintf("l%d", i)), Capacity: 1 + rng.Int64N(3), RefillTokens: rng.Int64N(3),
 			Refill: []time.Duration{time.Second, 1500 * time.Millisecond, time.Hour}[rng.IntN(3)],
 		})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/mongorules"
 )
@@ -17,8 +16,8 @@ func Example() {
 	}
 	defer source.Close()
 
-	set, err := fluxgate.NewRuleSet("api-limits", fluxgate.Rule{
-		ID: "per-ip", Paths: []string{"/api/**"}, Scope: fluxgate.ScopeIP, Bands: []fluxgate.Band{fluxgate.PerMinute(100)},
+	set, err := rules.NewSet("api-limits", rules.Rule{
+		ID: "per-ip", Paths: []string{"/api/**"}, Scope: rules.ScopeIP, Bands: []rules.Band{rules.PerMinute(100)},
 	})
 	if err != nil {
 		log.Print(err) // the problems and where they are

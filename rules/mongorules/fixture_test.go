@@ -16,7 +16,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.uber.org/goleak"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/fluxgate/fluxgate/rules"
 )
@@ -106,22 +105,22 @@ func must(t testing.TB, err error) {
 
 const setID = "api-limits"
 
-func rule(id string, capacity int64) fluxgate.Rule {
-	return fluxgate.Rule{
-		ID: id, Paths: []string{"/api/*"}, Methods: []string{"GET"}, Scope: fluxgate.ScopeIP,
-		Bands: []fluxgate.Band{{Label: "per-second", Capacity: capacity, Refill: time.Second}},
+func rule(id string, capacity int64) rules.Rule {
+	return rules.Rule{
+		ID: id, Paths: []string{"/api/*"}, Methods: []string{"GET"}, Scope: rules.ScopeIP,
+		Bands: []rules.Band{{Label: "per-second", Capacity: capacity, Refill: time.Second}},
 	}
 }
 
-func newSet(t testing.TB, id string, all ...fluxgate.Rule) *fluxgate.RuleSet {
+func newSet(t testing.TB, id string, all ...rules.Rule) *rules.Set {
 	t.Helper()
-	set, err := fluxgate.NewRuleSet(id, all...)
+	set, err := rules.NewSet(id, all...)
 	must(t, err)
 	return set
 }
 
 // put makes rules current, based on the current revision.
-func (f *fixture) put(all ...fluxgate.Rule) int64 {
+func (f *fixture) put(all ...rules.Rule) int64 {
 	f.Helper()
 	revision, err := f.Put(f.Context(), newSet(f, setID, all...), by(f.base()))
 	must(f.T, err)
@@ -154,7 +153,7 @@ func (f *fixture) load() *rules.Version {
 	return v
 }
 
-func text(t testing.TB, set *fluxgate.RuleSet) string {
+func text(t testing.TB, set *rules.Set) string {
 	t.Helper()
 	data, err := json.Marshal(set)
 	must(t, err)
@@ -162,7 +161,7 @@ func text(t testing.TB, set *fluxgate.RuleSet) string {
 }
 
 // capacities returns the capacities of the rules by rule id.
-func capacities(set *fluxgate.RuleSet) string {
+func capacities(set *rules.Set) string {
 	var all []string
 	for r := range set.Rules() {
 		all = append(all, fmt.Sprintf("%s=%d", r.ID, r.Bands[0].Capacity))

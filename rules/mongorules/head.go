@@ -9,7 +9,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
 )
 
@@ -73,7 +72,7 @@ var (
 
 // fetchHead reads a head, or nil if there is none.
 func (s *Source) fetchHead(ctx context.Context, id string) (*head, error) {
-	if !fluxgate.ValidID(id) {
+	if !rules.ValidID(id) {
 		return nil, nil
 	}
 	return first(find[*head](ctx, s, "reading the head of a rule set", s.heads, bson.M{"_id": id}))

@@ -8,7 +8,6 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
 )
 
@@ -153,7 +152,7 @@ func interleave(t *testing.T, base *fixture, rng *rand.Rand, outcomes map[string
 func countUp(t *testing.T, s *Source) string {
 	v, err := s.Load(t.Context(), setID)
 	must(t, err)
-	var all []fluxgate.Rule
+	var all []rules.Rule
 	for r := range v.RuleSet.Rules() {
 		if r.ID == "counter" {
 			r.Bands[0].Capacity++

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // A write replaces every known field. One that the lists do not have would not be read,
@@ -17,9 +17,9 @@ func TestKnownFields_Complete(t *testing.T) {
 		of    reflect.Type
 		known []string
 	}{
-		{"a rule", reflect.TypeFor[fluxgate.RuleDocument](), knownFields},
-		{"when", reflect.TypeFor[fluxgate.When](), nestedFields["when"]},
-		{"bands", reflect.TypeFor[fluxgate.BandDocument](), nestedFields["bands"]},
+		{"a rule", reflect.TypeFor[rules.RuleDocument](), knownFields},
+		{"when", reflect.TypeFor[rules.When](), nestedFields["when"]},
+		{"bands", reflect.TypeFor[rules.BandDocument](), nestedFields["bands"]},
 	} {
 		for _, f := range reflect.VisibleFields(c.of) {
 			if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); !slices.Contains(c.known, name) {

@@ -16,7 +16,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/fluxgate/fluxgate/rules"
 )
@@ -223,7 +222,7 @@ func TestIndexes_ServerUnavailable(t *testing.T) {
 // A poll without a change is one small read.
 func TestRevisions_OneSmallRead(t *testing.T) {
 	f := newFixture(t, Config{})
-	var many []fluxgate.Rule
+	var many []rules.Rule
 	for i := range 200 {
 		many = append(many, rule(fmt.Sprintf("rule-%d", i), 100))
 	}

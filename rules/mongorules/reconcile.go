@@ -9,7 +9,6 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
 )
 
@@ -36,7 +35,7 @@ func (s *Source) Reconcile(ctx context.Context, id string) (imported bool, err e
 
 func (s *Source) reconcile(ctx context.Context, id string) (imported bool, err error) {
 	h, err := s.fetchHead(ctx, id)
-	if err != nil || !fluxgate.ValidID(id) {
+	if err != nil || !rules.ValidID(id) {
 		return false, err
 	}
 	if h != nil {
@@ -105,11 +104,11 @@ func (s *Source) takeLease(ctx context.Context, h *head) (mine bool, err error) 
 }
 
 // importEdits commits the edits of a base as a revision. An invalid edit is a
-// [*fluxgate.ValidationError], recorded in the head. If the rule set was changed
+// [*rules.ValidationError], recorded in the head. If the rule set was changed
 // meanwhile the error is a [*rules.ConflictError].
 func (s *Source) importEdits(ctx context.Context, b *base) (*head, error) {
 	d, err := b.merge()
-	if errors.As(err, new(*fluxgate.ValidationError)) && b.head != nil {
+	if errors.As(err, new(*rules.ValidationError)) && b.head != nil {
 		err = errors.Join(err, s.noteProblem(ctx, b.head, err.Error()))
 	}
 	if err != nil {

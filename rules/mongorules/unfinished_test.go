@@ -9,7 +9,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // draftOf returns a document of a rule without bands.
@@ -72,7 +72,7 @@ func TestUnfinishedDocument_RuleInEffect(t *testing.T) {
 			f := newFixture(t, Config{Lease: 1})
 			f.put(rule("a", 1), rule("b", 1))
 			edit(f)
-			if err := reconcile(f.Context(), f); !errors.As(err, new(*fluxgate.ValidationError)) || !strings.Contains(err.Error(), "bands") {
+			if err := reconcile(f.Context(), f); !errors.As(err, new(*rules.ValidationError)) || !strings.Contains(err.Error(), "bands") {
 				t.Errorf("Reconcile: %v", err)
 			}
 			if v := f.load(); v.Revision != 1 || v.RuleSet.Len() != 2 {

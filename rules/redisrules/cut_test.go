@@ -8,10 +8,10 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/redis/go-redis/v9"
+
 	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/fluxgate/fluxgate/rules"
-	"github.com/redis/go-redis/v9"
 )
 
 // trap cuts all connections after a number of bytes was sent, or at the first
@@ -73,7 +73,7 @@ func TestPut_CutConnection(t *testing.T) {
 	s := newSource(t, client, Config{History: 5})
 	near := newSource(t, dial(t, toServer(t, srv)), s.config)
 
-	sets := make([]*fluxgate.RuleSet, 7) // all of one length, with other rules
+	sets := make([]*rules.Set, 7) // all of one length, with other rules
 	for i := range sets {
 		var ids []string
 		for r := range 50 {

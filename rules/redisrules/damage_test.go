@@ -5,14 +5,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-func asInvalid(t testing.TB, err error) *fluxgate.ValidationError {
+func asInvalid(t testing.TB, err error) *rules.ValidationError {
 	t.Helper()
-	var invalid *fluxgate.ValidationError
+	var invalid *rules.ValidationError
 	if !errors.As(err, &invalid) {
 		t.Fatalf("%v, want a ValidationError", err)
 	}

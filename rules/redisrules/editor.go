@@ -8,12 +8,11 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
 )
 
 // Put implements [rules.Editor].
-func (s *Source) Put(ctx context.Context, set *fluxgate.RuleSet, change rules.Change) (int64, error) {
+func (s *Source) Put(ctx context.Context, set *rules.Set, change rules.Change) (int64, error) {
 	if set == nil {
 		return 0, errors.New("putting a rule set: the rule set is nil")
 	}
@@ -39,7 +38,7 @@ func (s *Source) commit(ctx context.Context, what, id string, document []byte, c
 	if err := change.Check(); err != nil {
 		return 0, err
 	}
-	if !fluxgate.ValidID(id) { // a deletion of a rule set that cannot exist
+	if !rules.ValidID(id) { // a deletion of a rule set that cannot exist
 		return 0, cmp.Or(change.CheckHead(id, rules.Head{}), rules.ErrNotFound)
 	}
 	keys := []string{
@@ -96,7 +95,7 @@ func (s *Source) List(ctx context.Context, after string, limit int) ([]rules.Ent
 
 // History implements [rules.Editor].
 func (s *Source) History(ctx context.Context, id string, before int64, limit int) (entries []rules.Entry, err error) {
-	if !fluxgate.ValidID(id) {
+	if !rules.ValidID(id) {
 		return nil, nil
 	}
 	found, err := s.run(ctx, historyScript, []string{s.key("heads"), s.key("history:" + id)}, id, before, rules.PageSize(limit))

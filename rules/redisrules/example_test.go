@@ -7,10 +7,10 @@ import (
 	"log"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/redis/go-redis/v9"
+
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/redisrules"
-	"github.com/redis/go-redis/v9"
 )
 
 // Change a rule set based on its current revision; the former one is kept.
@@ -24,8 +24,8 @@ func Example() {
 		return
 	}
 
-	set, err := fluxgate.NewRuleSet("api-limits", fluxgate.Rule{
-		ID: "per-ip", Paths: []string{"/api/**"}, Scope: fluxgate.ScopeIP, Bands: []fluxgate.Band{fluxgate.PerMinute(100)},
+	set, err := rules.NewSet("api-limits", rules.Rule{
+		ID: "per-ip", Paths: []string{"/api/**"}, Scope: rules.ScopeIP, Bands: []rules.Band{rules.PerMinute(100)},
 	})
 	if err != nil {
 		log.Print(err)

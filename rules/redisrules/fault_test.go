@@ -9,11 +9,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/redisstore"
-	"github.com/redis/go-redis/v9"
 )
 
 // A key of a wrong type fails a change before anything is written: Redis does not
@@ -87,12 +89,12 @@ func TestKeys_ResetOfBuckets(t *testing.T) {
 	srv := testenv.StartStandalone(t, testenv.Config{})
 	s := newSource(t, dial(t, toServer(t, srv)), Config{Prefix: "fluxgate"})
 	mustPut(t, s, ruleSet(t, "limits", "a"), 0)
-	store, err := redisstore.Open(t.Context(), srv.URI(), redisstore.Config{Timeout: patience, Shards: 4096})
+	buckets, err := redisstore.Open(t.Context(), srv.URI(), redisstore.Config{Timeout: patience, Shards: 4096})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = store.Close() })
-	engine, err := fluxgate.New(store, fluxgate.Static(ruleSet(t, "limits", "a")), fluxgate.WithOnFailure(fluxgate.FailClosed))
+	t.Cleanup(func() { _ = buckets.Close() })
+	engine, err := fluxgate.New(buckets, fluxgate.Static(ruleSet(t, "limits", "a")), fluxgate.WithOnFailure(rules.FailClosed))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,8 +102,8 @@ func TestKeys_ResetOfBuckets(t *testing.T) {
 	if err != nil || !d.Allowed {
 		t.Fatal(d, err)
 	}
-	for _, what := range []fluxgate.Key{{RuleSet: "limits"}, {RuleSet: "limits", Rule: "a"}} {
-		if _, err := store.Reset(t.Context(), fluxgate.Reset{Key: what}); err != nil {
+	for _, what := range []store.Key{{RuleSet: "limits"}, {RuleSet: "limits", Rule: "a"}} {
+		if _, err := buckets.Reset(t.Context(), store.Reset{Key: what}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
-	"github.com/fluxgate/fluxgate/internal/testenv"
-	"github.com/fluxgate/fluxgate/rules"
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
+
+	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(testenv.Suite{M: m}) }
@@ -64,16 +64,16 @@ func newSource(t testing.TB, client redis.UniversalClient, config Config) *Sourc
 }
 
 // ruleSet returns a rule set with a rule for each id.
-func ruleSet(t testing.TB, id string, ruleIDs ...string) *fluxgate.RuleSet {
+func ruleSet(t testing.TB, id string, ruleIDs ...string) *rules.Set {
 	t.Helper()
-	var list []fluxgate.Rule
+	var list []rules.Rule
 	for _, rule := range ruleIDs {
-		list = append(list, fluxgate.Rule{
-			ID: rule, Paths: []string{"/" + rule + "/**"}, Scope: fluxgate.ScopeIP,
-			Bands: []fluxgate.Band{{Label: "per-minute", Capacity: 100, Refill: time.Minute}},
+		list = append(list, rules.Rule{
+			ID: rule, Paths: []string{"/" + rule + "/**"}, Scope: rules.ScopeIP,
+			Bands: []rules.Band{{Label: "per-minute", Capacity: 100, Refill: time.Minute}},
 		})
 	}
-	set, err := fluxgate.NewRuleSet(id, list...)
+	set, err := rules.NewSet(id, list...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func by(base int64, comment string) rules.Change {
 }
 
 // mustPut puts and expects the revision after base.
-func mustPut(t testing.TB, s *Source, set *fluxgate.RuleSet, base int64) int64 {
+func mustPut(t testing.TB, s *Source, set *rules.Set, base int64) int64 {
 	t.Helper()
 	revision, err := s.Put(t.Context(), set, by(base, ""))
 	if err != nil {
@@ -95,7 +95,7 @@ func mustPut(t testing.TB, s *Source, set *fluxgate.RuleSet, base int64) int64 {
 	return revision
 }
 
-func document(t testing.TB, set *fluxgate.RuleSet) string {
+func document(t testing.TB, set *rules.Set) string {
 	t.Helper()
 	data, err := json.Marshal(set)
 	if err != nil {

@@ -11,9 +11,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/testenv"
-	"github.com/redis/go-redis/v9"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // Ten thousand rules can be put and loaded.
@@ -21,7 +23,7 @@ func TestPut_TenThousandRules_NoRace(t *testing.T) {
 	srv := testenv.StartStandalone(t, testenv.Config{})
 	s := newSource(t, dial(t, toServer(t, srv)), Config{})
 	ids := func(end string) []string {
-		list := make([]string, fluxgate.MaxRules)
+		list := make([]string, rules.MaxRules)
 		for i := range list {
 			list[i] = fmt.Sprintf("a-rule-with-a-name-of-some-length-%05d-%s", i, end)
 		}
@@ -42,7 +44,7 @@ func TestPut_TenThousandRules_NoRace(t *testing.T) {
 	took("put them back", func() error { _, err := s.Put(t.Context(), set, by(2, "")); return err })
 	took("load them", func() error {
 		v, err := s.Load(t.Context(), "limits")
-		if err == nil && (v.Revision != 3 || v.RuleSet.Len() != fluxgate.MaxRules) {
+		if err == nil && (v.Revision != 3 || v.RuleSet.Len() != rules.MaxRules) {
 			err = errors.New("loaded something else")
 		}
 		return err
@@ -217,8 +219,8 @@ func TestHistory_Memory_NoRace(t *testing.T) {
 	}
 	before := used()
 	for i := range int64(12) {
-		large := fluxgate.Must(fluxgate.NewRuleSet("limits", fluxgate.Rule{
-			ID: "a", Bands: []fluxgate.Band{fluxgate.PerMinute(i + 1)}, Attributes: map[string]any{"x": strings.Repeat("x", document)},
+		large := fluxgate.Must(rules.NewSet("limits", rules.Rule{
+			ID: "a", Bands: []rules.Band{rules.PerMinute(i + 1)}, Attributes: map[string]any{"x": strings.Repeat("x", document)},
 		}))
 		mustPut(t, s, large, i)
 	}

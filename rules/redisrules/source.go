@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/fluxgate/fluxgate"
-	"github.com/fluxgate/fluxgate/rules"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // Source keeps rule sets in Redis. Its methods may be called concurrently, by any
@@ -96,7 +96,7 @@ func (s *Source) Version(ctx context.Context, id string, revision int64) (*rules
 
 // version reads a revision; 0 is the current one.
 func (s *Source) version(ctx context.Context, id string, revision int64) (*rules.Version, error) {
-	if !fluxgate.ValidID(id) {
+	if !rules.ValidID(id) {
 		return nil, rules.ErrNotFound
 	}
 	which := ""

@@ -9,9 +9,9 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
-	"github.com/fluxgate/fluxgate/rules"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // Announcer announces changes of rules to gateways.
@@ -63,7 +63,7 @@ type announcing struct {
 }
 
 // Put implements [rules.Editor].
-func (a *announcing) Put(ctx context.Context, set *fluxgate.RuleSet, change rules.Change) (int64, error) {
+func (a *announcing) Put(ctx context.Context, set *rules.Set, change rules.Change) (int64, error) {
 	revision, err := a.Editor.Put(ctx, set, change)
 	if err == nil {
 		a.announce(ctx, set.ID(), revision)

@@ -8,13 +8,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/redisrules"
 	"github.com/fluxgate/fluxgate/rules/reload"
 	"github.com/fluxgate/fluxgate/store/redisstore"
-	"github.com/redis/go-redis/v9"
 )
 
 func newClient(t testing.TB, addr string) *redis.Client {
@@ -267,7 +268,7 @@ func TestResetBuckets_Once(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = store.Close() })
 		r := start(t, source, reload.Config{RuleSets: []string{"set"}, Interval: never, ResetBuckets: store})
-		engine, err := fluxgate.New(store, r, fluxgate.WithRuleSet("set"), fluxgate.WithOnFailure(fluxgate.FailClosed))
+		engine, err := fluxgate.New(store, r, fluxgate.WithRuleSet("set"), fluxgate.WithOnFailure(rules.FailClosed))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,8 +7,9 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // Strategy is how a gateway detects changes.
@@ -89,7 +90,7 @@ type Config struct {
 
 	// Loaded is called with every version of a rule set that takes effect. It
 	// may be nil.
-	Loaded func(set *fluxgate.RuleSet)
+	Loaded func(set *rules.Set)
 
 	// Logger gets a line for each loaded version and for each problem. Nil
 	// means slog.Default().
@@ -121,7 +122,7 @@ func (c Config) withDefaults() (Config, error) {
 		return c, fmt.Errorf("unknown strategy %q: use %s, %s, %s or %s", c.Strategy, Polling, PubSub, Auto, Off)
 	}
 	for _, id := range c.RuleSets {
-		if !fluxgate.ValidID(id) {
+		if !rules.ValidID(id) {
 			return c, fmt.Errorf("%q is not a valid rule set id", id)
 		}
 	}

@@ -7,13 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"go.uber.org/goleak"
+
 	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/memrules"
 	"github.com/fluxgate/fluxgate/rules/reload"
 	"github.com/fluxgate/fluxgate/store/memstore"
-	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(testenv.Suite{M: m}) }
@@ -29,7 +29,7 @@ type stubSource struct {
 	// stale is the next answer, returned late.
 	stale atomic.Pointer[staleAnswer]
 	// parse replaces the rule set that Load returns.
-	parse atomic.Pointer[func() (*fluxgate.RuleSet, error)]
+	parse atomic.Pointer[func() (*rules.Set, error)]
 }
 
 // staleAnswer is an answer that was true when the call began.
@@ -84,10 +84,10 @@ func (m *stubSource) Load(ctx context.Context, id string) (*rules.Version, error
 }
 
 // ruleSet returns a rule set with one rule; versions differ in its capacity.
-func ruleSet(t testing.TB, id string, capacity int64) *fluxgate.RuleSet {
+func ruleSet(t testing.TB, id string, capacity int64) *rules.Set {
 	t.Helper()
-	set, err := fluxgate.NewRuleSet(id, fluxgate.Rule{
-		ID: id + "-rule", Bands: []fluxgate.Band{{Capacity: capacity, Refill: time.Hour}},
+	set, err := rules.NewSet(id, rules.Rule{
+		ID: id + "-rule", Bands: []rules.Band{{Capacity: capacity, Refill: time.Hour}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
 )
 
@@ -154,14 +153,14 @@ func parseMessage(payload string) (m message, err error) {
 		return m, errors.New("too long")
 	case plain == "*":
 		m.FullReload = true
-	case fluxgate.ValidID(plain):
+	case rules.ValidID(plain):
 		m.RuleSetID = plain
 	default:
 		err = json.Unmarshal([]byte(payload), &m)
 	}
 	if m.FullReload {
 		m.RuleSetID = ""
-	} else if err == nil && !fluxgate.ValidID(m.RuleSetID) {
+	} else if err == nil && !rules.ValidID(m.RuleSetID) {
 		err = errors.New("neither a rule set nor a full reload")
 	}
 	return m, err

@@ -3,7 +3,7 @@ package reload
 import (
 	"testing"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // An accepted message names a rule set or requests a full reload.
@@ -15,7 +15,7 @@ func FuzzMessage(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, payload string) {
-		if m, err := parseMessage(payload); err == nil && !m.FullReload && !fluxgate.ValidID(m.RuleSetID) {
+		if m, err := parseMessage(payload); err == nil && !m.FullReload && !rules.ValidID(m.RuleSetID) {
 			t.Fatalf("%q was accepted as %+v", payload, m)
 		}
 	})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // ErrLost is wrapped by the error in the status of a rule set that is missing in
@@ -286,15 +287,15 @@ func (r *Reloader) fromCopy(s *ruleSet) bool {
 	return true
 }
 
-func (r *Reloader) loaded(set *fluxgate.RuleSet) {
+func (r *Reloader) loaded(set *rules.Set) {
 	if r.config.Loaded != nil {
 		r.config.Loaded(set)
 	}
 }
 
-// Resetter is a store that can reset buckets. Every [fluxgate.Store] is one.
+// Resetter is a store that can reset buckets. Every [store.Store] is one.
 type Resetter interface {
-	Reset(ctx context.Context, what fluxgate.Reset) (did bool, err error)
+	Reset(ctx context.Context, what store.Reset) (did bool, err error)
 }
 
 // resetBuckets does the pending reset of a new version. If the store is
@@ -309,7 +310,7 @@ func (r *Reloader) resetBuckets(ctx context.Context, s *ruleSet) {
 	ctx, cancel := context.WithTimeout(ctx, r.config.Timeout)
 	defer cancel()
 	// Of several gateways one resets.
-	did, err := r.config.ResetBuckets.Reset(ctx, fluxgate.Reset{Key: fluxgate.Key{RuleSet: s.id}, Mark: fmt.Sprint(revision)})
+	did, err := r.config.ResetBuckets.Reset(ctx, store.Reset{Key: store.Key{RuleSet: s.id}, Mark: fmt.Sprint(revision)})
 	if err != nil {
 		r.config.Logger.Error("cannot reset the buckets of a rule set; will try again", "ruleSet", s.id, "error", err)
 		return

@@ -305,7 +305,7 @@ func TestHints_RefusedRevision(t *testing.T) {
 	source := memrulesThatWatch{newStubSource()}
 	put(t, source, "set", 1)
 	r := start(t, source, reload.Config{RuleSets: []string{"set"}, Interval: never, Jitter: -1})
-	refuse := func() (*fluxgate.RuleSet, error) { return fluxgate.NewRuleSet("set", fluxgate.Rule{ID: "r"}) }
+	refuse := func() (*rules.Set, error) { return rules.NewSet("set", rules.Rule{ID: "r"}) }
 	source.parse.Store(&refuse)
 	put(t, source, "set", 2)
 	until(t, "it is rejected", func() bool { return status(t, r, "set").Err != nil })

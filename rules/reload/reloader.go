@@ -157,7 +157,7 @@ func (r *Reloader) Require(id string) error {
 func (r *Reloader) Missing(id string) bool {
 	s := r.sets.get(id)
 	if s == nil {
-		return !fluxgate.ValidID(id)
+		return !rules.ValidID(id)
 	}
 	status := s.snapshot()
 	return s.loaded() && s.current.Load() == nil && status.Err == nil && !status.CheckedAt.IsZero()
@@ -167,7 +167,7 @@ func (r *Reloader) Missing(id string) bool {
 // waits for those of others.
 func (r *Reloader) Loading(id string) bool {
 	s := r.sets.get(id)
-	return s == nil && fluxgate.ValidID(id) || s != nil && !s.loaded()
+	return s == nil && rules.ValidID(id) || s != nil && !s.loaded()
 }
 
 // Close ends the reloading. Loaded rule sets stay in effect.
@@ -205,7 +205,7 @@ func (r *Reloader) RuleSet(ctx context.Context, id string) *fluxgate.Compiled {
 // begin starts to load a rule set unless it was started before. It returns nil if
 // the id is invalid or too many are being loaded.
 func (r *Reloader) begin(id string) *ruleSet {
-	if s := r.sets.get(id); s != nil || !fluxgate.ValidID(id) {
+	if s := r.sets.get(id); s != nil || !rules.ValidID(id) {
 		return s
 	}
 	s, fresh := r.sets.add(id, false)

@@ -17,15 +17,15 @@ import (
 // shows its version.
 func TestSwap_OneRevision(t *testing.T) {
 	source := newStubSource()
-	version := func(capacity int64) *fluxgate.RuleSet {
-		all := make([]fluxgate.Rule, 100)
+	version := func(capacity int64) *rules.Set {
+		all := make([]rules.Rule, 100)
 		for i := range all {
-			all[i] = fluxgate.Rule{
-				ID: fmt.Sprint("rule-", i), Paths: []string{fmt.Sprintf("/%d/**", i%40), "/all"}[:1+i%2], Scope: fluxgate.ScopeIP,
-				Bands: []fluxgate.Band{{Label: "a", Capacity: capacity, Refill: 2 * time.Millisecond}, {Label: "b", Capacity: capacity, Refill: time.Millisecond}},
+			all[i] = rules.Rule{
+				ID: fmt.Sprint("rule-", i), Paths: []string{fmt.Sprintf("/%d/**", i%40), "/all"}[:1+i%2], Scope: rules.ScopeIP,
+				Bands: []rules.Band{{Label: "a", Capacity: capacity, Refill: 2 * time.Millisecond}, {Label: "b", Capacity: capacity, Refill: time.Millisecond}},
 			}
 		}
-		set, err := fluxgate.NewRuleSet("set", all...)
+		set, err := rules.NewSet("set", all...)
 		if err != nil {
 			t.Fatal(err)
 		}

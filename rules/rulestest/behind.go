@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
 )
 
@@ -43,7 +42,7 @@ func malformed(t testing.TB, s Subject) {
 		if errors.Is(err, rules.ErrNotFound) {
 			t.Errorf("Load of %s: %v, want another error than ErrNotFound", c.document, err)
 		}
-		var invalid *fluxgate.ValidationError
+		var invalid *rules.ValidationError
 		if c.invalid && !errors.As(err, &invalid) {
 			t.Errorf("Load of %s: error %v, want a ValidationError", c.document, err)
 		}

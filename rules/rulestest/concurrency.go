@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
 )
 
@@ -32,7 +31,7 @@ func (f *fixture) addMark(e rules.Editor, id, author, mark string) error {
 		case !errors.Is(err, rules.ErrNotFound):
 			return fmt.Errorf("loading: %w", err)
 		}
-		set, err := fluxgate.NewRuleSet(id, rule(id, map[string]any{"mark": marks + mark + " "}))
+		set, err := rules.NewSet(id, rule(id, map[string]any{"mark": marks + mark + " "}))
 		if err != nil {
 			return err
 		}

@@ -6,18 +6,18 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // full returns a rule set with every field set once, to values that any format can
 // represent.
-func (f *fixture) full(id string) *fluxgate.RuleSet {
+func (f *fixture) full(id string) *rules.Set {
 	f.Helper()
 	return f.priced(f.setOf(id, fullRules(id)...))
 }
 
 // costTables have every field set. A weight of 0 is not the default.
-var costTables = fluxgate.CostTables{
+var costTables = rules.CostTables{
 	"usd": {
 		"gpt-4.1":      {Input: 2_500_000, CachedInput: 1_250_000, Output: 10_000_000, Reasoning: 12_000_000, MaxOutputTokens: 4_000},
 		"$org/模型:free": {},
@@ -27,7 +27,7 @@ var costTables = fluxgate.CostTables{
 }
 
 // priced returns a rule set with cost tables.
-func (f *fixture) priced(set *fluxgate.RuleSet) *fluxgate.RuleSet {
+func (f *fixture) priced(set *rules.Set) *rules.Set {
 	f.Helper()
 	set, err := set.WithCostTables(costTables)
 	if err != nil {
@@ -36,30 +36,30 @@ func (f *fixture) priced(set *fluxgate.RuleSet) *fluxgate.RuleSet {
 	return set
 }
 
-func fullRules(id string) []fluxgate.Rule {
-	return []fluxgate.Rule{{
+func fullRules(id string) []rules.Rule {
+	return []rules.Rule{{
 		ID: id + ".a", RuleSetID: id,
 		Paths: []string{"/api/users/*", "/api/orders/**"}, IgnoreCase: true, Methods: []string{"GET", "POST"},
-		When: fluxgate.When{
+		When: rules.When{
 			Hosts: []string{"api.example.com", "*.example.org"}, ExcludePaths: []string{"/api/users/me"},
 			Headers:    map[string][]string{"X-Plan": {"gold", "grün"}, "X-Any": {"*"}},
 			Attributes: map[string][]string{"tier": {"premium"}},
 			IPs:        []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::/32")},
 			Users:      []string{"ada", "日本語"}, APIKeys: []string{"sha256:" + digest},
-			Descriptor: []fluxgate.DescriptorMatch{{Key: "route", Value: "lo*", Except: []string{"login", "lost*"}}, {Key: "クライアント"}, {Key: "any", Value: "*"}},
+			Descriptor: []rules.DescriptorMatch{{Key: "route", Value: "lo*", Except: []string{"login", "lost*"}}, {Key: "クライアント"}, {Key: "any", Value: "*"}},
 		},
-		Scope: fluxgate.ScopeComposite, KeyFields: []string{"ip", "header:X-Tenant", "descriptor", "descriptor:route"}, Cost: "usd",
-		Bands: []fluxgate.Band{
-			{Kind: fluxgate.TokenBucket, Label: "burst", Capacity: 20, RefillTokens: 7, Refill: 100 * time.Millisecond},
+		Scope: rules.ScopeComposite, KeyFields: []string{"ip", "header:X-Tenant", "descriptor", "descriptor:route"}, Cost: "usd",
+		Bands: []rules.Band{
+			{Kind: rules.TokenBucket, Label: "burst", Capacity: 20, RefillTokens: 7, Refill: 100 * time.Millisecond},
 			{Label: "per-day", Capacity: 1_000_000, Refill: 24 * time.Hour},
-			{Kind: fluxgate.Quota, Label: "plan", Capacity: 10_000, Period: "month", Timezone: "Asia/Kathmandu"},
-			{Kind: fluxgate.Quota, Capacity: 500_000_000_000, Period: "year"},
-			{Kind: fluxgate.SlidingWindow, Label: "any-minute", Capacity: 100, Refill: time.Minute},
-			{Kind: fluxgate.Concurrency, Label: "slots", Capacity: 20, Hold: 30 * time.Second},
+			{Kind: rules.Quota, Label: "plan", Capacity: 10_000, Period: "month", Timezone: "Asia/Kathmandu"},
+			{Kind: rules.Quota, Capacity: 500_000_000_000, Period: "year"},
+			{Kind: rules.SlidingWindow, Label: "any-minute", Capacity: 100, Refill: time.Minute},
+			{Kind: rules.Concurrency, Label: "slots", Capacity: 20, Hold: 30 * time.Second},
 		},
-		Priority: 10, Group: "plans", Action: fluxgate.ActionLimit,
-		OnLimitExceed: fluxgate.WaitForRefill, Mode: fluxgate.ModeShadow,
-		OnFailure: fluxgate.FailClosed, Consistency: fluxgate.ConsistencyStrict, OnMissingIdentity: fluxgate.MissingRefuse,
+		Priority: 10, Group: "plans", Action: rules.ActionLimit,
+		OnLimitExceed: rules.WaitForRefill, Mode: rules.ModeShadow,
+		OnFailure: rules.FailClosed, Consistency: rules.ConsistencyStrict, OnMissingIdentity: rules.MissingRefuse,
 		Attributes: map[string]any{
 			"owner": "team <a> & \"b\"", "count": 9_007_199_254_740_991, "share": 0.25, "on": true, "none": nil,
 			"nested": map[string]any{"list": []any{"ü", -1, []any{}, map[string]any{"deep": "🙂"}}, "empty": map[string]any{}},
@@ -68,11 +68,11 @@ func fullRules(id string) []fluxgate.Rule {
 		UpdatedAt: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
 	}, {
 		ID: id + ".b", Paths: []string{"/one"}, Methods: []string{"DELETE"}, Priority: -3, Disabled: true,
-		Scope: fluxgate.ScopeCustom, KeyFields: []string{"attr:tenant"}, Bands: []fluxgate.Band{fluxgate.PerSecond(1)}, Overdraft: true,
+		Scope: rules.ScopeCustom, KeyFields: []string{"attr:tenant"}, Bands: []rules.Band{rules.PerSecond(1)}, Overdraft: true,
 	}, {
-		ID: id + ".c", Action: fluxgate.ActionDeny, Replaces: []string{id + ".a", "gone"},
+		ID: id + ".c", Action: rules.ActionDeny, Replaces: []string{id + ".a", "gone"},
 	}, {
-		ID: id + ".d", Mode: fluxgate.ModeAlternative, CountRefused: true, Bands: []fluxgate.Band{{Kind: fluxgate.Quota, Capacity: 7, Period: "hour"}},
+		ID: id + ".d", Mode: rules.ModeAlternative, CountRefused: true, Bands: []rules.Band{{Kind: rules.Quota, Capacity: 7, Period: "hour"}},
 	}}
 }
 

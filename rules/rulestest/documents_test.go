@@ -8,7 +8,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/rulestest"
 )
@@ -44,7 +43,7 @@ func openDocuments(fault string) rulestest.Subject {
 	d := &documents{texts: map[string]string{}, good: map[string]string{}, fault: fault}
 	return rulestest.Subject{
 		Source: d,
-		Write: func(t testing.TB, set *fluxgate.RuleSet) {
+		Write: func(t testing.TB, set *rules.Set) {
 			t.Helper()
 			data, err := json.Marshal(set)
 			if err != nil {
@@ -136,24 +135,24 @@ func (d *documents) Load(ctx context.Context, id string) (*rules.Version, error)
 		// Another writer writes in between.
 		head.Revision = 1
 	}
-	set, err := fluxgate.ParseRuleSet([]byte(text))
+	set, err := rules.Parse([]byte(text))
 	switch {
 	case err != nil && d.is("treats malformed content as missing"):
 		err = rules.ErrNotFound
 	case err != nil && d.is("returns the former content for malformed content"):
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		set, err = fluxgate.ParseRuleSet([]byte(d.good[id]))
+		set, err = rules.Parse([]byte(d.good[id]))
 	case err == nil && d.is("fails other rule sets for malformed content"):
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		for _, beside := range d.texts {
-			if _, bad := fluxgate.ParseRuleSet([]byte(beside)); bad != nil {
+			if _, bad := rules.Parse([]byte(beside)); bad != nil {
 				err = bad
 			}
 		}
 	case err == nil && d.is("loses a field"):
-		set = edited(set, func(r *fluxgate.Rule) { r.Group = "" })
+		set = edited(set, func(r *rules.Rule) { r.Group = "" })
 	case err == nil && d.is("loses the cost tables"):
 		set, err = set.WithCostTables(nil)
 	}
@@ -164,8 +163,8 @@ func (d *documents) Load(ctx context.Context, id string) (*rules.Version, error)
 }
 
 // edited returns a rule set with every rule changed.
-func edited(set *fluxgate.RuleSet, edit func(*fluxgate.Rule)) *fluxgate.RuleSet {
-	var all []fluxgate.Rule
+func edited(set *rules.Set, edit func(*rules.Rule)) *rules.Set {
+	var all []rules.Rule
 	for r := range set.Rules() {
 		edit(&r)
 		all = append(all, r)

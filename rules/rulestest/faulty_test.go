@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/memrules"
 	"github.com/fluxgate/fluxgate/rules/rulestest"
@@ -138,7 +137,7 @@ func (f *faulty) context(ctx context.Context) context.Context {
 	return ctx
 }
 
-func (f *faulty) Put(ctx context.Context, set *fluxgate.RuleSet, change rules.Change) (int64, error) {
+func (f *faulty) Put(ctx context.Context, set *rules.Set, change rules.Change) (int64, error) {
 	ctx = f.context(ctx)
 	if f.is("writes though the context has ended") && ctx.Err() != nil {
 		_, _ = f.Source.Put(context.WithoutCancel(ctx), set, change)
@@ -172,7 +171,7 @@ func (f *faulty) Put(ctx context.Context, set *fluxgate.RuleSet, change rules.Ch
 	revision, err := f.Source.Put(ctx, set, change)
 	switch {
 	case err != nil && f.is("cuts long documents") && set.Len() > 0:
-		return f.Source.Put(ctx, edited(set, func(r *fluxgate.Rule) { r.Attributes = nil }), change)
+		return f.Source.Put(ctx, edited(set, func(r *rules.Rule) { r.Attributes = nil }), change)
 	case err == nil:
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -214,12 +213,12 @@ func (f *faulty) garble(err error) error {
 }
 
 // claim reserves a rule id for the first rule set that has it.
-func (f *faulty) claim(set *fluxgate.RuleSet) error {
+func (f *faulty) claim(set *rules.Set) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for r := range set.Rules() {
 		if owner, ok := f.owners[r.ID]; ok && owner != set.ID() {
-			return &fluxgate.ValidationError{RuleSetID: set.ID(), Problems: []fluxgate.Problem{{Path: fluxgate.Path{"rules", 0, "id"}}}}
+			return &rules.ValidationError{RuleSetID: set.ID(), Problems: []rules.Problem{{Path: rules.Path{"rules", 0, "id"}}}}
 		}
 		f.owners[r.ID] = set.ID()
 	}
@@ -239,7 +238,7 @@ func (d *data) malformed(id string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if text, ok := d.texts[id]; ok {
-		_, err := fluxgate.ParseRuleSet([]byte(text))
+		_, err := rules.Parse([]byte(text))
 		return err
 	}
 	return nil

@@ -71,11 +71,11 @@ func (f *faulty) mistaken(v *rules.Version) *rules.Version {
 	if v.RuleSet != nil {
 		switch {
 		case f.is("loses a field"):
-			v.RuleSet = edited(v.RuleSet, func(r *fluxgate.Rule) { r.Group = "" })
+			v.RuleSet = edited(v.RuleSet, func(r *rules.Rule) { r.Group = "" })
 		case f.is("loses the cost tables"):
 			v.RuleSet = fluxgate.Must(v.RuleSet.WithCostTables(nil))
 		case f.is("rounds numbers"):
-			v.RuleSet = edited(v.RuleSet, func(r *fluxgate.Rule) {
+			v.RuleSet = edited(v.RuleSet, func(r *rules.Rule) {
 				if _, ok := r.Attributes["beyond a double"]; ok {
 					r.Attributes["beyond a double"] = int64(9007199254740992)
 				}
@@ -103,9 +103,9 @@ func (f *faulty) Version(ctx context.Context, id string, revision int64) (*rules
 	case gone != nil && f.is("deletes the history too"):
 		return nil, rules.ErrNotFound
 	case err == nil && v.Deleted && f.is("restores a deletion as no rules"):
-		v.RuleSet, err = fluxgate.NewRuleSet(id)
+		v.RuleSet, err = rules.NewSet(id)
 	case err == nil && !v.Deleted && f.is("restores other bytes"):
-		v.RuleSet = edited(v.RuleSet, func(r *fluxgate.Rule) { r.UpdatedAt = v.At })
+		v.RuleSet = edited(v.RuleSet, func(r *rules.Rule) { r.UpdatedAt = v.At })
 	}
 	if err != nil {
 		return nil, err

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
 )
 
@@ -62,26 +61,26 @@ func (f *fixture) id(name string) string { return f.prefix + name }
 
 // set returns a rule set with one rule, whose id is that of the set, and with a mark
 // to distinguish versions.
-func (f *fixture) set(id, mark string) *fluxgate.RuleSet {
+func (f *fixture) set(id, mark string) *rules.Set {
 	f.Helper()
 	return f.setOf(id, rule(id, map[string]any{"mark": mark}))
 }
 
-func (f *fixture) setOf(id string, rules ...fluxgate.Rule) *fluxgate.RuleSet {
+func (f *fixture) setOf(id string, list ...rules.Rule) *rules.Set {
 	f.Helper()
-	set, err := fluxgate.NewRuleSet(id, rules...)
+	set, err := rules.NewSet(id, list...)
 	if err != nil {
 		f.Fatal(err)
 	}
 	return set
 }
 
-func rule(id string, attributes map[string]any) fluxgate.Rule {
-	return fluxgate.Rule{ID: id, Bands: []fluxgate.Band{fluxgate.PerMinute(100)}, Attributes: attributes}
+func rule(id string, attributes map[string]any) rules.Rule {
+	return rules.Rule{ID: id, Bands: []rules.Band{rules.PerMinute(100)}, Attributes: attributes}
 }
 
 // markOf returns the mark of a rule set made by set.
-func markOf(set *fluxgate.RuleSet) string {
+func markOf(set *rules.Set) string {
 	for r := range set.Rules() {
 		mark, _ := r.Attributes["mark"].(string)
 		return mark
@@ -94,7 +93,7 @@ func by(base int64) rules.Change {
 	return rules.Change{Base: base, Author: "rulestest", Comment: fmt.Sprintf("based on %d", base)}
 }
 
-func (f *fixture) put(set *fluxgate.RuleSet, base int64) int64 {
+func (f *fixture) put(set *rules.Set, base int64) int64 {
 	f.Helper()
 	revision, err := f.Editor.Put(f.Context(), set, by(base))
 	if err != nil {
@@ -113,7 +112,7 @@ func (f *fixture) delete(id string, base int64) int64 {
 }
 
 // write makes a rule set current, with Put or Write.
-func (f *fixture) write(set *fluxgate.RuleSet) {
+func (f *fixture) write(set *rules.Set) {
 	f.Helper()
 	if f.Editor == nil {
 		f.Write(f, set)
@@ -233,7 +232,7 @@ func line(e rules.Entry) string {
 }
 
 // document returns the JSON of a rule set.
-func (f *fixture) document(set *fluxgate.RuleSet) string {
+func (f *fixture) document(set *rules.Set) string {
 	f.Helper()
 	data, err := json.Marshal(set)
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
 )
 
@@ -18,7 +17,7 @@ var keepChecks = []Check{
 func keptToTheByte(t testing.TB, s Subject) {
 	f := newEditing(t, s)
 	id := f.id("set")
-	contents := map[string]*fluxgate.RuleSet{"nothing": f.setOf(id), "every field": f.full(id)}
+	contents := map[string]*rules.Set{"nothing": f.setOf(id), "every field": f.full(id)}
 	for name, attributes := range awkward {
 		r := rule(id, attributes)
 		r.CreatedAt, r.UpdatedAt = time.Date(1, 1, 1, 0, 0, 0, 1, time.UTC), time.Date(9999, 12, 31, 23, 59, 59, 999_999_999, time.UTC)
@@ -42,7 +41,7 @@ func keptToTheByte(t testing.TB, s Subject) {
 func keptUpToTheBound(t testing.TB, s Subject) {
 	f := newEditing(t, s)
 	id := f.id("set")
-	filled := func(n int) *fluxgate.RuleSet { return f.set(id, strings.Repeat("x", n)) }
+	filled := func(n int) *rules.Set { return f.set(id, strings.Repeat("x", n)) }
 	room := rules.MaxDocument - len(f.document(filled(0)))
 	if _, err := f.Editor.Put(t.Context(), filled(room+1), by(0)); err == nil {
 		t.Errorf("a document of %d bytes was put, at most %d can be", rules.MaxDocument+1, rules.MaxDocument)

@@ -18,7 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
 )
 
@@ -30,7 +29,7 @@ type Subject struct {
 	// Source is the source, if it cannot be written. Write and Remove then
 	// change what it reads, atomically, and return when the source can see it.
 	Source rules.Source
-	Write  func(t testing.TB, set *fluxgate.RuleSet)
+	Write  func(t testing.TB, set *rules.Set)
 	Remove func(t testing.TB, id string)
 
 	// Open returns another editor of the same data, like that of another

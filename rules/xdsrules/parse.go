@@ -13,7 +13,6 @@ import (
 	pb "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
 	"google.golang.org/protobuf/types/known/anypb"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/envoyrules"
 )
@@ -110,7 +109,7 @@ func (c *content) convert(packed *anypb.Any) (*resource, error) {
 	return &resource{name: config.GetName(), domain: config.GetDomain(), version: versionOf(set, revision)}, nil
 }
 
-func versionOf(set *fluxgate.RuleSet, revision int64) rules.Version {
+func versionOf(set *rules.Set, revision int64) rules.Version {
 	return rules.Version{
 		Entry:   rules.Entry{RuleSetID: set.ID(), Head: rules.Head{Revision: revision}, At: time.Now().UTC().Round(0)},
 		RuleSet: set,

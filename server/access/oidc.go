@@ -9,9 +9,10 @@ import (
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
-	"github.com/fluxgate/fluxgate"
-	"github.com/fluxgate/fluxgate/server/config"
 	"github.com/go-jose/go-jose/v4"
+
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/server/config"
 )
 
 // signing are the accepted algorithms: asymmetric ones only.
@@ -91,7 +92,7 @@ func (p *provider) identity(claims map[string]any) (*Identity, error) {
 			if id == "*" {
 				return who, nil
 			}
-			if fluxgate.ValidID(id) {
+			if rules.ValidID(id) {
 				ids = append(ids, id)
 			}
 		}

@@ -9,8 +9,9 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
-	"github.com/fluxgate/fluxgate"
+
 	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/server/audit"
 	"github.com/fluxgate/fluxgate/server/config"
 )
@@ -75,7 +76,7 @@ func (a *API) admit(ctx huma.Context, next func(huma.Context)) {
 
 // named returns the id in a path or a query. The audit has no invalid ids.
 func named(ctx huma.Context, parameter string) string {
-	if id := cmp.Or(ctx.Param(parameter), ctx.Query(parameter)); id == "" || fluxgate.ValidID(id) {
+	if id := cmp.Or(ctx.Param(parameter), ctx.Query(parameter)); id == "" || rules.ValidID(id) {
 		return id
 	}
 	return "(not an id)"

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/rules"
 )
@@ -22,8 +21,8 @@ type saved struct {
 func (a *API) change(ctx context.Context, ruleSet string, on *Condition, edit admin.Edit) (*saved, error) {
 	return a.save(ctx, ruleSet, on, func(change rules.Change) (admin.Changed, error) {
 		attempt := attemptOf(ctx)
-		var after *fluxgate.RuleSet
-		done, err := a.config.Operator.Change(ctx, ruleSet, change, func(before *fluxgate.RuleSet) (_ *fluxgate.RuleSet, err error) {
+		var after *rules.Set
+		done, err := a.config.Operator.Change(ctx, ruleSet, change, func(before *rules.Set) (_ *rules.Set, err error) {
 			after, err = edit(before)
 			attempt.sent = err == nil
 			return after, err

@@ -9,9 +9,10 @@ import (
 	"strconv"
 
 	"github.com/danielgtaylor/huma/v2"
-	"github.com/fluxgate/fluxgate"
+
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/internal/wire"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/server/config"
 )
 
@@ -156,8 +157,8 @@ var format = huma.Format{
 }
 
 type (
-	ruleSetDocument = document[fluxgate.RuleSetDocument]
-	ruleDocument    = document[fluxgate.RuleDocument]
+	ruleSetDocument = document[rules.RuleSetDocument]
+	ruleDocument    = document[rules.RuleDocument]
 )
 
 // written returns a rule set or a rule as a document.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // explain returns the explanation of a request.
@@ -210,7 +211,7 @@ func TestPeek_Remaining(t *testing.T) {
 func TestExplain_Invalid(t *testing.T) {
 	r := onScene(t)
 	var many []string
-	for i := range fluxgate.MaxMatches + 1 {
+	for i := range store.MaxMatches + 1 {
 		many = append(many, ruleOf(fmt.Sprint("many-", i), 5))
 	}
 	r.create(t, "/v1/rule-sets/many", `{"id":"many","rules":[`+strings.Join(many, ",")+`]}`)

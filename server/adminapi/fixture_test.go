@@ -23,6 +23,7 @@ import (
 	"github.com/fluxgate/fluxgate/server/audit"
 	"github.com/fluxgate/fluxgate/server/config"
 	"github.com/fluxgate/fluxgate/server/insight"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/memstore"
 )
 
@@ -55,7 +56,7 @@ type settings struct {
 	// bodyTimeout bounds the reading of a body.
 	bodyTimeout time.Duration
 	source      rules.Editor
-	store       fluxgate.Store
+	store       store.Store
 	// counters and log are those of the API.
 	counters func(string) []admin.Counter
 	log      *slog.Logger
@@ -86,7 +87,7 @@ func start(t testing.TB, change ...func(*settings)) *rig {
 	do(t, err)
 	t.Cleanup(func() { do(t, loaded.Close()) })
 	r.insight = insight.New(insight.Config{Engine: func() *fluxgate.Engine { return r.engine }})
-	r.engine, err = fluxgate.New(s.store, loaded, fluxgate.WithObserver(r.insight.Recorder()), fluxgate.WithOnFailure(fluxgate.FailClosed))
+	r.engine, err = fluxgate.New(s.store, loaded, fluxgate.WithObserver(r.insight.Recorder()), fluxgate.WithOnFailure(rules.FailClosed))
 	do(t, err)
 	r.op = admin.NewDirect(s.source, func() *fluxgate.Engine { return r.engine }, "")
 	r.api, err = adminapi.New(adminapi.Config{

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/server/config"
@@ -63,7 +62,7 @@ func (a *API) getRevision(ctx context.Context, in *RevisionPath) (*revision, err
 	}
 	out := &revision{Entry: admin.EntryOf(&v.Entry)}
 	if v.RuleSet != nil {
-		doc, err := written[fluxgate.RuleSetDocument](v.RuleSet)
+		doc, err := written[rules.RuleSetDocument](v.RuleSet)
 		if err != nil {
 			return nil, err
 		}

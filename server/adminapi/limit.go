@@ -8,6 +8,7 @@ import (
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/httplimit"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/server/access"
 	"github.com/fluxgate/fluxgate/store/memstore"
 )
@@ -30,15 +31,15 @@ func callerOf(ctx context.Context) caller {
 // the rate.
 func (a *API) limit(next http.Handler) (http.Handler, error) {
 	const unknown = "unknown"
-	set, err := fluxgate.NewRuleSet("admin",
-		fluxgate.Rule{
+	set, err := rules.NewSet("admin",
+		rules.Rule{
 			// Without authentication, by address.
-			ID: "callers", Group: "admin", Scope: fluxgate.ScopeUser, OnMissingIdentity: fluxgate.MissingIP,
-			Bands: []fluxgate.Band{fluxgate.PerMinute(a.config.Rate)},
+			ID: "callers", Group: "admin", Scope: rules.ScopeUser, OnMissingIdentity: rules.MissingIP,
+			Bands: []rules.Band{rules.PerMinute(a.config.Rate)},
 		},
-		fluxgate.Rule{
-			ID: "unknown-callers", Group: "admin", Priority: 1, Scope: fluxgate.ScopeIP, Bands: []fluxgate.Band{fluxgate.PerMinute(max(1, a.config.Rate/10))},
-			When: fluxgate.When{Attributes: map[string][]string{unknown: {"yes"}}},
+		rules.Rule{
+			ID: "unknown-callers", Group: "admin", Priority: 1, Scope: rules.ScopeIP, Bands: []rules.Band{rules.PerMinute(max(1, a.config.Rate/10))},
+			When: rules.When{Attributes: map[string][]string{unknown: {"yes"}}},
 		})
 	if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // maker returns random rules and requests from pools so small that they match.
@@ -17,34 +18,34 @@ func (m maker) chance(percent int) bool { return m.IntN(100) < percent }
 
 func pick[T any](m maker, pool ...T) T { return pool[m.IntN(len(pool))] }
 
-func (m maker) set(t testing.TB, id string) *fluxgate.RuleSet {
+func (m maker) set(t testing.TB, id string) *rules.Set {
 	t.Helper()
-	all := make([]fluxgate.Rule, 1+m.IntN(6))
+	all := make([]rules.Rule, 1+m.IntN(6))
 	for i := range all {
 		all[i] = m.rule(fmt.Sprintf("%s-%d", id, i))
 	}
-	set, err := fluxgate.NewRuleSet(id, all...)
+	set, err := rules.NewSet(id, all...)
 	do(t, err)
-	weights := func() fluxgate.Weights {
-		return fluxgate.Weights{Input: m.Int64N(900_000), Output: m.Int64N(900_000), MaxOutputTokens: m.Int64N(5)}
+	weights := func() rules.Weights {
+		return rules.Weights{Input: m.Int64N(900_000), Output: m.Int64N(900_000), MaxOutputTokens: m.Int64N(5)}
 	}
-	set, err = set.WithCostTables(fluxgate.CostTables{"usd": {"small": weights(), "*": weights()}})
+	set, err = set.WithCostTables(rules.CostTables{"usd": {"small": weights(), "*": weights()}})
 	do(t, err)
 	return set
 }
 
-func (m maker) rule(id string) fluxgate.Rule {
-	r := fluxgate.Rule{
+func (m maker) rule(id string) rules.Rule {
+	r := rules.Rule{
 		ID: id, Priority: m.IntN(3), Group: pick(m, "", "", "", "g"), Disabled: m.chance(7),
-		Scope:             pick(m, fluxgate.ScopeGlobal, fluxgate.ScopeIP, fluxgate.ScopeUser, fluxgate.ScopeAPIKey, fluxgate.ScopeComposite),
-		OnMissingIdentity: pick(m, "", "", fluxgate.MissingAnonymous, fluxgate.MissingRefuse),
-		Action:            pick(m, "", "", "", "", "", "", "", "", fluxgate.ActionAllow, fluxgate.ActionDeny),
-		Cost:              pick(m, "", "", "", "", fluxgate.MeasureTokens, "usd"),
+		Scope:             pick(m, rules.ScopeGlobal, rules.ScopeIP, rules.ScopeUser, rules.ScopeAPIKey, rules.ScopeComposite),
+		OnMissingIdentity: pick(m, "", "", rules.MissingAnonymous, rules.MissingRefuse),
+		Action:            pick(m, "", "", "", "", "", "", "", "", rules.ActionAllow, rules.ActionDeny),
+		Cost:              pick(m, "", "", "", "", rules.MeasureTokens, "usd"),
 	}
 	if m.chance(15) {
-		r.Mode = fluxgate.ModeShadow
+		r.Mode = rules.ModeShadow
 	}
-	if r.Scope == fluxgate.ScopeComposite {
+	if r.Scope == rules.ScopeComposite {
 		r.KeyFields = pick(m, []string{"ip", "userId"}, []string{"attr:tenant", "method"}, []string{"header:X-Plan", "apiKey"}, []string{"descriptor"})
 	}
 	if r.Action == "" {
@@ -61,7 +62,7 @@ func (m maker) rule(id string) fluxgate.Rule {
 		r.When.Headers = map[string][]string{"X-Plan": {pick(m, "gold", "*")}}
 	}
 	if m.chance(odds) {
-		r.When.Descriptor = []fluxgate.DescriptorMatch{{Key: "tenant", Value: pick(m, "acme", "a*", "")}}
+		r.When.Descriptor = []rules.DescriptorMatch{{Key: "tenant", Value: pick(m, "acme", "a*", "")}}
 	}
 	if m.chance(odds) {
 		r.When.IPs = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/31")}
@@ -76,10 +77,10 @@ func (m maker) rule(id string) fluxgate.Rule {
 }
 
 // bands returns bands that refill after days, so that the test sees no refill.
-func (m maker) bands() []fluxgate.Band {
-	all := []fluxgate.Band{{Label: "a", Capacity: 3 + m.Int64N(12), RefillTokens: 1, Refill: 10 * 24 * time.Hour}}
+func (m maker) bands() []rules.Band {
+	all := []rules.Band{{Label: "a", Capacity: 3 + m.Int64N(12), RefillTokens: 1, Refill: 10 * 24 * time.Hour}}
 	if m.chance(30) {
-		all = append(all, fluxgate.Band{Label: "b", Capacity: 3 + m.Int64N(20), RefillTokens: 1, Refill: 30 * 24 * time.Hour})
+		all = append(all, rules.Band{Label: "b", Capacity: 3 + m.Int64N(20), RefillTokens: 1, Refill: 30 * 24 * time.Hour})
 	}
 	return all
 }

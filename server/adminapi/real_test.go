@@ -15,6 +15,7 @@ import (
 	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/fluxgate/fluxgate/internal/wire"
 	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/redisstore"
 )
 
@@ -218,7 +219,7 @@ func (r *reality) sameTokens(explained *admin.Explanation, d *fluxgate.Decision)
 			r.Errorf("band %s.%s of %d, %s, is %+v in the explanation", b.Rule.ID, b.Band.Label, b.Limit, b.Status, was)
 		}
 		taken := int64(0)
-		if d.Allowed && b.Status == fluxgate.OK {
+		if d.Allowed && b.Status == store.OK {
 			taken = takes[b.Rule.ID]
 			if b.Rule.Cost != "" && taken > 1 {
 				r.met.add("by measure")
@@ -237,7 +238,7 @@ func (r *reality) sameTokens(explained *admin.Explanation, d *fluxgate.Decision)
 func (r *reality) sameKeys(explained *admin.Explanation, d *fluxgate.Decision) {
 	took := map[string]bool{}
 	for b := range d.Bands() {
-		if d.Allowed && b.Status == fluxgate.OK {
+		if d.Allowed && b.Status == store.OK {
 			took[b.Rule.ID] = true
 		}
 	}
@@ -250,13 +251,13 @@ func (r *reality) sameKeys(explained *admin.Explanation, d *fluxgate.Decision) {
 	}
 	r.met.add("receipt")
 	for i := range receipt.Takes {
-		key, measure := receipt.Takes[i].Key, fluxgate.MeasureRequests
+		key, measure := receipt.Takes[i].Key, rules.MeasureRequests
 		if price := receipt.Price(i); price != nil {
 			measure = price.Measure
 		}
 		named := slices.ContainsFunc(explained.Rules, func(v admin.Verdict) bool {
 			return v.Applies && v.Rule == key.Rule && v.Key == r.engine.ShowKey(key) && explained.RuleSet == key.RuleSet &&
-				cmp.Or(v.Measure, fluxgate.MeasureRequests) == measure
+				cmp.Or(v.Measure, rules.MeasureRequests) == measure
 		})
 		if !named || !took[key.Rule] {
 			r.Errorf("taken from %v, which is not in the explanation", key)

@@ -10,6 +10,7 @@ import (
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/server/audit"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // A reset fills the buckets that it names and no others.
@@ -40,8 +41,8 @@ func TestReset_Scope(t *testing.T) {
 		{"a rule", `{"ruleSet":"mine","rule":"b","all":true}`, "ann.a 7, ann.b 10, ann.c 7, bob.a 7, bob.b 10, bob.c 7"},
 		{"a rule set", `{"all":true}`, "ann.a 10, ann.b 10, ann.c 7, bob.a 10, bob.b 10, bob.c 7"},
 	} {
-		do(t, r.engine.Reset(t.Context(), fluxgate.Key{RuleSet: "mine"}))
-		do(t, r.engine.Reset(t.Context(), fluxgate.Key{RuleSet: "yours"}))
+		do(t, r.engine.Reset(t.Context(), store.Key{RuleSet: "mine"}))
+		do(t, r.engine.Reset(t.Context(), store.Key{RuleSet: "yours"}))
 		for _, user := range []string{"ann", "bob"} {
 			r.check(t, &fluxgate.Request{RuleSet: "mine", UserID: user, Cost: 3})
 			r.check(t, &fluxgate.Request{RuleSet: "yours", UserID: user, Cost: 3})
@@ -140,7 +141,7 @@ func TestReset_TooMany(t *testing.T) {
 	r.create(t, mine, setOf("mine", slices.Repeat([]int{5}, 1_001)...))
 	r.create(t, yours, setOf("yours", 5, 5))
 	for i := range 1_000 {
-		do(t, r.engine.Reset(t.Context(), fluxgate.Key{RuleSet: "mine", Rule: fmt.Sprint("mine-", i)}))
+		do(t, r.engine.Reset(t.Context(), store.Key{RuleSet: "mine", Rule: fmt.Sprint("mine-", i)}))
 	}
 	p := r.send(t, http.MethodPost, mine+"/buckets/reset", `{"rule":"mine-1000","all":true}`).want(t, http.StatusUnprocessableEntity).problem(t)
 	if !strings.Contains(p.Detail, `1000 rules of rule set "mine" were reset one by one`) || strings.Contains(p.Detail, "cannot be asked") {

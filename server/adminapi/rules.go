@@ -68,7 +68,7 @@ func (a *API) listRules(ctx context.Context, in *struct {
 			out.Body.Next = in.Offset + in.Limit
 			break
 		}
-		doc, err := written[fluxgate.RuleDocument](rule)
+		doc, err := written[rules.RuleDocument](rule)
 		if err != nil {
 			return nil, err
 		}
@@ -91,7 +91,7 @@ func (a *API) getRule(ctx context.Context, in *RulePath) (*ruleOut, error) {
 	if !ok {
 		return nil, noRule(in.Rule)
 	}
-	doc, err := written[fluxgate.RuleDocument](rule)
+	doc, err := written[rules.RuleDocument](rule)
 	return &ruleOut{ETag: tag(v.Revision), Body: doc}, err
 }
 
@@ -102,14 +102,14 @@ func (a *API) createRule(ctx context.Context, in *struct {
 	Condition
 	Body ruleDocument
 }) (*saved, error) {
-	out, err := a.change(ctx, in.RuleSet, &in.Condition, func(before *fluxgate.RuleSet) (*fluxgate.RuleSet, error) {
+	out, err := a.change(ctx, in.RuleSet, &in.Condition, func(before *rules.Set) (*rules.Set, error) {
 		rule, err := parseRule(in.Body, in.RuleSet, "")
 		if err != nil {
 			return nil, err
 		}
 		attemptOf(ctx).record.Rule = rule.ID
-		return edited(before, in.RuleSet, func(all []fluxgate.Rule) ([]fluxgate.Rule, int, error) {
-			if slices.ContainsFunc(all, func(r fluxgate.Rule) bool { return r.ID == rule.ID }) {
+		return edited(before, in.RuleSet, func(all []rules.Rule) ([]rules.Rule, int, error) {
+			if slices.ContainsFunc(all, func(r rules.Rule) bool { return r.ID == rule.ID }) {
 				return nil, 0, admin.NewProblem(http.StatusConflict, admin.KindConflict, fmt.Sprintf("rule %q exists already: replace it with PUT", rule.ID))
 			}
 			return append(all, rule), len(all), nil
@@ -127,12 +127,12 @@ func (a *API) putRule(ctx context.Context, in *struct {
 	Body ruleDocument
 }) (*saved, error) {
 	added := false
-	out, err := a.change(ctx, in.RuleSet, &in.Condition, func(before *fluxgate.RuleSet) (*fluxgate.RuleSet, error) {
+	out, err := a.change(ctx, in.RuleSet, &in.Condition, func(before *rules.Set) (*rules.Set, error) {
 		rule, err := parseRule(in.Body, in.RuleSet, in.Rule)
 		if err != nil {
 			return nil, err
 		}
-		return edited(before, in.RuleSet, func(all []fluxgate.Rule) ([]fluxgate.Rule, int, error) {
+		return edited(before, in.RuleSet, func(all []rules.Rule) ([]rules.Rule, int, error) {
 			for i := range all {
 				if all[i].ID == rule.ID {
 					all[i] = rule
@@ -153,9 +153,9 @@ func (a *API) deleteRule(ctx context.Context, in *struct {
 	RulePath
 	Condition
 }) (*saved, error) {
-	return a.change(ctx, in.RuleSet, &in.Condition, func(before *fluxgate.RuleSet) (*fluxgate.RuleSet, error) {
-		return edited(before, in.RuleSet, func(all []fluxgate.Rule) ([]fluxgate.Rule, int, error) {
-			rest := slices.DeleteFunc(slices.Clone(all), func(r fluxgate.Rule) bool { return r.ID == in.Rule })
+	return a.change(ctx, in.RuleSet, &in.Condition, func(before *rules.Set) (*rules.Set, error) {
+		return edited(before, in.RuleSet, func(all []rules.Rule) ([]rules.Rule, int, error) {
+			rest := slices.DeleteFunc(slices.Clone(all), func(r rules.Rule) bool { return r.ID == in.Rule })
 			if len(rest) == len(all) {
 				return nil, 0, noRule(in.Rule)
 			}
@@ -166,8 +166,8 @@ func (a *API) deleteRule(ctx context.Context, in *struct {
 
 // edited returns a rule set with other rules and the same cost tables. edit returns the index of the rule that
 // was sent, or -1.
-func edited(before *fluxgate.RuleSet, id string, edit func([]fluxgate.Rule) ([]fluxgate.Rule, int, error)) (*fluxgate.RuleSet, error) {
-	var all []fluxgate.Rule
+func edited(before *rules.Set, id string, edit func([]rules.Rule) ([]rules.Rule, int, error)) (*rules.Set, error) {
+	var all []rules.Rule
 	if before != nil {
 		all = slices.Collect(before.Rules())
 	}
@@ -180,30 +180,30 @@ func edited(before *fluxgate.RuleSet, id string, edit func([]fluxgate.Rule) ([]f
 }
 
 // indexOf returns the index of a rule in a rule set, or -1.
-func indexOf(set *fluxgate.RuleSet, rule string) int {
-	return slices.IndexFunc(slices.Collect(set.Rules()), func(r fluxgate.Rule) bool { return r.ID == rule })
+func indexOf(set *rules.Set, rule string) int {
+	return slices.IndexFunc(slices.Collect(set.Rules()), func(r rules.Rule) bool { return r.ID == rule })
 }
 
 // parseRule parses a rule that was sent for a rule set, under an id if it has one. It is
 // first validated as a rule set of its own, to return all of its problems.
-func parseRule(doc ruleDocument, ruleSet, id string) (fluxgate.Rule, error) {
+func parseRule(doc ruleDocument, ruleSet, id string) (rules.Rule, error) {
 	dec := json.NewDecoder(bytes.NewReader(doc))
 	dec.UseNumber()
 	var tree map[string]any
 	err := dec.Decode(&tree)
 	if _, after := dec.Token(); err != nil || !errors.Is(after, io.EOF) || tree == nil {
-		return fluxgate.Rule{}, admin.NewProblem(http.StatusBadRequest, admin.KindValidation, "The body must be a rule as JSON.")
+		return rules.Rule{}, admin.NewProblem(http.StatusBadRequest, admin.KindValidation, "The body must be a rule as JSON.")
 	}
-	set, err := fluxgate.DecodeRuleSet(map[string]any{"id": ruleSet, "rules": []any{tree}})
+	set, err := rules.DecodeSet(map[string]any{"id": ruleSet, "rules": []any{tree}})
 	if err != nil {
-		return fluxgate.Rule{}, inside(err, 0)
+		return rules.Rule{}, inside(err, 0)
 	}
-	var sent fluxgate.Rule
+	var sent rules.Rule
 	for rule := range set.Rules() {
 		sent = rule
 	}
 	if id != "" && sent.ID != id {
-		return fluxgate.Rule{}, otherID(ruleSet, id)
+		return rules.Rule{}, otherID(ruleSet, id)
 	}
 	return sent, nil
 }
@@ -211,7 +211,7 @@ func parseRule(doc ruleDocument, ruleSet, id string) (fluxgate.Rule, error) {
 // inside makes the paths of problems relative to the rule at an index, because the
 // caller sent only one rule.
 func inside(err error, index int) error {
-	var invalid *fluxgate.ValidationError
+	var invalid *rules.ValidationError
 	if errors.As(err, &invalid) {
 		for i, p := range invalid.Problems {
 			if rule, path := p.Path.Rule(); rule == index {
@@ -224,7 +224,7 @@ func inside(err error, index int) error {
 
 // otherID returns the error of a document whose id is not the one in the URL.
 func otherID(ruleSet, id string) error {
-	return &fluxgate.ValidationError{RuleSetID: ruleSet, Problems: []fluxgate.Problem{
-		{Code: fluxgate.CodeInconsistent, Path: fluxgate.Path{"id"}, Message: fmt.Sprintf("must be %q, as in the path", id)},
+	return &rules.ValidationError{RuleSetID: ruleSet, Problems: []rules.Problem{
+		{Code: rules.CodeInconsistent, Path: rules.Path{"id"}, Message: fmt.Sprintf("must be %q, as in the path", id)},
 	}}
 }

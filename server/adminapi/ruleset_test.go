@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/server/audit"
@@ -36,16 +35,16 @@ func (r *rig) create(t testing.TB, path, set string) answer {
 }
 
 // read returns the current rule set and its ETag.
-func (r *rig) read(t testing.TB, path string) (*fluxgate.RuleSet, string) {
+func (r *rig) read(t testing.TB, path string) (*rules.Set, string) {
 	t.Helper()
 	got := r.send(t, http.MethodGet, path, "").want(t, http.StatusOK)
-	set, err := fluxgate.ParseRuleSet([]byte(got.body))
+	set, err := rules.Parse([]byte(got.body))
 	do(t, err)
 	return set, got.header.Get("ETag")
 }
 
 // first returns the first rule of a rule set.
-func first(t testing.TB, set *fluxgate.RuleSet) *fluxgate.Rule {
+func first(t testing.TB, set *rules.Set) *rules.Rule {
 	t.Helper()
 	for rule := range set.Rules() {
 		return &rule

@@ -6,7 +6,7 @@ import (
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
-	"github.com/fluxgate/fluxgate"
+
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/server/access"
@@ -100,7 +100,7 @@ func (a *API) getRuleSet(ctx context.Context, in *struct {
 		out.Status = http.StatusNotModified
 		return out, nil
 	}
-	out.Body, err = written[fluxgate.RuleSetDocument](v.RuleSet)
+	out.Body, err = written[rules.RuleSetDocument](v.RuleSet)
 	return out, err
 }
 
@@ -114,7 +114,7 @@ func (a *API) current(ctx context.Context, ruleSet string) (*rules.Version, erro
 // invalid ones are not a 422. Their problems may show other rule sets and are only for
 // callers that may read all.
 func ofSource(ctx context.Context, err error) error {
-	var invalid *fluxgate.ValidationError
+	var invalid *rules.ValidationError
 	if !errors.As(err, &invalid) {
 		return err
 	}
@@ -132,14 +132,14 @@ func (a *API) putRuleSet(ctx context.Context, in *struct {
 	Condition
 	Body ruleSetDocument
 }) (*saved, error) {
-	return a.change(ctx, in.RuleSet, &in.Condition, func(*fluxgate.RuleSet) (*fluxgate.RuleSet, error) {
+	return a.change(ctx, in.RuleSet, &in.Condition, func(*rules.Set) (*rules.Set, error) {
 		return a.parse(ctx, in.Body, in.RuleSet)
 	})
 }
 
 // parse parses a rule set that was sent under an id. A large one needs memory, so few are
 // parsed at once.
-func (a *API) parse(ctx context.Context, doc ruleSetDocument, id string) (*fluxgate.RuleSet, error) {
+func (a *API) parse(ctx context.Context, doc ruleSetDocument, id string) (*rules.Set, error) {
 	select {
 	case a.reading <- struct{}{}:
 		defer func() { <-a.reading }()
@@ -149,8 +149,8 @@ func (a *API) parse(ctx context.Context, doc ruleSetDocument, id string) (*fluxg
 	if err := rules.CheckSize(doc); err != nil {
 		return nil, err
 	}
-	set, err := fluxgate.ParseRuleSet(doc)
-	var invalid *fluxgate.ValidationError
+	set, err := rules.Parse(doc)
+	var invalid *rules.ValidationError
 	switch {
 	case err != nil && !errors.As(err, &invalid):
 		return nil, admin.NewProblem(http.StatusBadRequest, admin.KindValidation, "The body must be a rule set as JSON.")
@@ -166,14 +166,14 @@ func (a *API) deleteRuleSet(ctx context.Context, in *struct {
 	RuleSetPath
 	Condition
 }) (*saved, error) {
-	return a.change(ctx, in.RuleSet, &in.Condition, func(*fluxgate.RuleSet) (*fluxgate.RuleSet, error) {
+	return a.change(ctx, in.RuleSet, &in.Condition, func(*rules.Set) (*rules.Set, error) {
 		return nil, nil
 	})
 }
 
 func (a *API) validateRuleSet(ctx context.Context, in *struct{ Body ruleSetDocument }) (*admin.Validation, error) {
 	set, err := a.parse(ctx, in.Body, "")
-	var invalid *fluxgate.ValidationError
+	var invalid *rules.ValidationError
 	switch {
 	case err == nil:
 		return &admin.Validation{Valid: true, Rules: set.Len()}, nil

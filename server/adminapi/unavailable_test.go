@@ -8,12 +8,12 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/memrules"
 	"github.com/fluxgate/fluxgate/server/audit"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/memstore"
 )
 
@@ -62,10 +62,10 @@ func (l *leaving) Version(ctx context.Context, id string, revision int64) (*rule
 }
 
 // closedStore is an unavailable store.
-type closedStore struct{ fluxgate.Store }
+type closedStore struct{ store.Store }
 
-func (closedStore) Peek(context.Context, []fluxgate.Demand, *fluxgate.Outcome) error { return errAway }
-func (closedStore) Reset(context.Context, fluxgate.Reset) (bool, error)              { return false, errAway }
+func (closedStore) Peek(context.Context, []store.Demand, *store.Outcome) error { return errAway }
+func (closedStore) Reset(context.Context, store.Reset) (bool, error)           { return false, errAway }
 
 // The error of an unavailable source or store is logged and not sent to the caller.
 func TestUnavailable_DetailsInLog(t *testing.T) {

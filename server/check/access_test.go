@@ -15,6 +15,7 @@ import (
 	"github.com/fluxgate/fluxgate/server/check"
 	"github.com/fluxgate/fluxgate/server/config"
 	"github.com/fluxgate/fluxgate/server/receipt"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // guarded is an API behind a guard that knows the tokens all, which is for
@@ -100,12 +101,12 @@ func (settling) Check(context.Context, *fluxgate.Request) (fluxgate.Decision, er
 
 func (settling) Extend(context.Context, *fluxgate.Receipt) error { return nil }
 
-func (s settling) Settle(context.Context, *fluxgate.Receipt, int64) (fluxgate.Settlement, error) {
+func (s settling) Settle(context.Context, *fluxgate.Receipt, int64) (store.Settlement, error) {
 	s.times.Add(1)
-	return fluxgate.Settlement{Returned: 1}, nil
+	return store.Settlement{Returned: 1}, nil
 }
 
-func (s settling) SettleUsage(context.Context, *fluxgate.Receipt, *fluxgate.Usage) (map[string]fluxgate.Settlement, error) {
+func (s settling) SettleUsage(context.Context, *fluxgate.Receipt, *fluxgate.Usage) (map[string]store.Settlement, error) {
 	return nil, nil
 }
 
@@ -115,8 +116,8 @@ func TestSettle_ReceiptOfAnotherRuleSet(t *testing.T) {
 	var settled atomic.Int64
 	api := guarded(t, "others", settling{&settled})
 	issuer := fluxgate.Must(receipt.NewIssuer(receipt.Config{Secret: []byte(guardedSecret)}))
-	token := issuer.Issue(&fluxgate.Receipt{Takes: []fluxgate.Taken{
-		{Key: fluxgate.Key{RuleSet: "others", Rule: "r"}, Cost: 1}, {Key: fluxgate.Key{RuleSet: "api", Rule: "s"}, Cost: 1},
+	token := issuer.Issue(&fluxgate.Receipt{Takes: []store.Taken{
+		{Key: store.Key{RuleSet: "others", Rule: "r"}, Cost: 1}, {Key: store.Key{RuleSet: "api", Rule: "s"}, Cost: 1},
 	}})
 	for _, c := range []struct {
 		caller string

@@ -12,12 +12,15 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/server/check"
 	"github.com/fluxgate/fluxgate/server/receipt"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/memstore"
 	"github.com/fluxgate/fluxgate/store/storetest"
-	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -31,16 +34,16 @@ type desk struct {
 	failed []error
 }
 
-var rules = []fluxgate.Rule{
-	{ID: "per-user", Scope: fluxgate.ScopeUser, Bands: []fluxgate.Band{
+var list = []rules.Rule{
+	{ID: "per-user", Scope: rules.ScopeUser, Bands: []rules.Band{
 		{Label: "minute", Capacity: 10, Refill: time.Minute}, {Capacity: 100, RefillTokens: 3, Refill: time.Hour},
 	}},
-	{ID: "planned", Mode: fluxgate.ModeShadow, Bands: []fluxgate.Band{{Label: "day", Capacity: 3, Refill: 24 * time.Hour}}},
-	{ID: "per-key", Priority: 1, Paths: []string{"/keys"}, Scope: fluxgate.ScopeAPIKey, OnMissingIdentity: fluxgate.MissingRefuse, Bands: []fluxgate.Band{fluxgate.PerSecond(1)}},
-	{ID: "login", Priority: 1, When: fluxgate.When{Descriptor: []fluxgate.DescriptorMatch{{Key: "route", Value: "login"}, {Key: "remote_address"}}},
-		Scope: fluxgate.ScopeComposite, KeyFields: []string{"descriptor"}, Bands: []fluxgate.Band{fluxgate.PerMinute(2)}},
-	{ID: "blocked", Priority: 9, Action: fluxgate.ActionDeny, Paths: []string{"/blocked"}},
-	{ID: "friends", Priority: 9, Action: fluxgate.ActionAllow, Paths: []string{"/friends"}},
+	{ID: "planned", Mode: rules.ModeShadow, Bands: []rules.Band{{Label: "day", Capacity: 3, Refill: 24 * time.Hour}}},
+	{ID: "per-key", Priority: 1, Paths: []string{"/keys"}, Scope: rules.ScopeAPIKey, OnMissingIdentity: rules.MissingRefuse, Bands: []rules.Band{rules.PerSecond(1)}},
+	{ID: "login", Priority: 1, When: rules.When{Descriptor: []rules.DescriptorMatch{{Key: "route", Value: "login"}, {Key: "remote_address"}}},
+		Scope: rules.ScopeComposite, KeyFields: []string{"descriptor"}, Bands: []rules.Band{rules.PerMinute(2)}},
+	{ID: "blocked", Priority: 9, Action: rules.ActionDeny, Paths: []string{"/blocked"}},
+	{ID: "friends", Priority: 9, Action: rules.ActionAllow, Paths: []string{"/friends"}},
 }
 
 func newStore(t testing.TB) *memstore.Store {
@@ -48,9 +51,9 @@ func newStore(t testing.TB) *memstore.Store {
 	return fluxgate.Must(memstore.New(memstore.Config{Clock: storetest.NewClock().Now}))
 }
 
-func newDesk(t testing.TB, store fluxgate.Store, options ...fluxgate.Option) *desk {
+func newDesk(t testing.TB, buckets store.Store, options ...fluxgate.Option) *desk {
 	t.Helper()
-	engine, err := fluxgate.New(store, fluxgate.Static(fluxgate.Must(fluxgate.NewRuleSet("api", rules...))), options...)
+	engine, err := fluxgate.New(buckets, fluxgate.Static(fluxgate.Must(rules.NewSet("api", list...))), options...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,9 +148,9 @@ func golden(t *testing.T, name, got string) {
 }
 
 // away is a store that cannot be reached.
-type away struct{ fluxgate.Store }
+type away struct{ store.Store }
 
 var errAway = errors.New("dial tcp 10.9.8.7:6379: connection refused")
 
-func (away) Take(context.Context, []fluxgate.Demand, *fluxgate.Outcome) error { return errAway }
-func (away) Peek(context.Context, []fluxgate.Demand, *fluxgate.Outcome) error { return errAway }
+func (away) Take(context.Context, []store.Demand, *store.Outcome) error { return errAway }
+func (away) Peek(context.Context, []store.Demand, *store.Outcome) error { return errAway }

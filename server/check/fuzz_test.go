@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // The allocations of a check, without net/http, are bounded.
@@ -47,7 +48,7 @@ func (w *nowhere) WriteHeader(status int)      { w.status = status }
 type fixed struct{ fluxgate.Limiter }
 
 func (fixed) Check(_ context.Context, req *fluxgate.Request) (fluxgate.Decision, error) {
-	if req.Cost < 0 || req.RuleSet != "" && !fluxgate.ValidID(req.RuleSet) {
+	if req.Cost < 0 || req.RuleSet != "" && !rules.ValidID(req.RuleSet) {
 		panic("a request that no engine is asked")
 	}
 	return fluxgate.Decision{Allowed: true, Reason: fluxgate.ReasonNoRule}, nil

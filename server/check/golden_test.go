@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // receipts differ each time.
@@ -25,8 +27,8 @@ func shown(d *desk, path, body string) string {
 func TestCheck_Golden(t *testing.T) {
 	const checking, batch, settle, compatible = "/v1/check", "/v1/check:batch", "/v1/settle", "/api/ratelimit/check"
 	held := func() *desk {
-		rule := fluxgate.Rule{ID: "queue", OnLimitExceed: fluxgate.WaitForRefill, Bands: []fluxgate.Band{{Capacity: 1, Refill: 20 * time.Millisecond}}}
-		engine := fluxgate.Must(fluxgate.New(newStore(t), fluxgate.Static(fluxgate.Must(fluxgate.NewRuleSet("api", rule))), fluxgate.WithWaiting(time.Second, 10)))
+		rule := rules.Rule{ID: "queue", OnLimitExceed: rules.WaitForRefill, Bands: []rules.Band{{Capacity: 1, Refill: 20 * time.Millisecond}}}
+		engine := fluxgate.Must(fluxgate.New(newStore(t), fluxgate.Static(fluxgate.Must(rules.NewSet("api", rule))), fluxgate.WithWaiting(time.Second, 10)))
 		return deskOf(t, engine, engine)
 	}
 	for _, c := range []struct {
@@ -53,7 +55,7 @@ func TestCheck_Golden(t *testing.T) {
 		{name: "unknown-rule-set", path: checking, desk: newDesk(t, newStore(t), fluxgate.WithKnownRuleSets()), body: `{"ruleSet":"unknown"}`},
 		{name: "held", path: checking, desk: held(), before: []string{`{}`}, body: `{"timeoutMs":900}`},
 		{name: "not-held", path: checking, desk: held(), before: []string{`{}`}, body: `{"timeoutMs":0.5}`},
-		{name: "store-failure", path: checking, desk: newDesk(t, away{newStore(t)}, fluxgate.WithOnFailure(fluxgate.FailClosed)), body: `{}`},
+		{name: "store-failure", path: checking, desk: newDesk(t, away{newStore(t)}, fluxgate.WithOnFailure(rules.FailClosed)), body: `{}`},
 		{name: "store-failure-local", path: checking, desk: newDesk(t, away{newStore(t)}, fluxgate.WithFallback(newStore(t), 0.5)), body: `{}`},
 		{name: "batch", path: batch, body: `{"requests":[{"userId":"ann","cost":9},{"userId":"bob","path":"/blocked"},{"userId":"cat","ruleSet":"unknown"},{"cost":11}]}`},
 		{name: "batch-descriptor", path: batch, body: `{"requests":[{"descriptor":[{"key":"route","value":"login"},{"key":"remote_address"}],"cost":3},{"descriptor":[` + strings.Repeat(`{"key":"k"},`, 16) + `{"key":"k"}]}]}`},
@@ -93,11 +95,11 @@ func (b broken) Check(ctx context.Context, req *fluxgate.Request) (fluxgate.Deci
 
 func (broken) Extend(context.Context, *fluxgate.Receipt) error { return nil }
 
-func (broken) Settle(context.Context, *fluxgate.Receipt, int64) (fluxgate.Settlement, error) {
-	return fluxgate.Settlement{}, errors.New("redis://user:hush@h: away")
+func (broken) Settle(context.Context, *fluxgate.Receipt, int64) (store.Settlement, error) {
+	return store.Settlement{}, errors.New("redis://user:hush@h: away")
 }
 
-func (broken) SettleUsage(context.Context, *fluxgate.Receipt, *fluxgate.Usage) (map[string]fluxgate.Settlement, error) {
+func (broken) SettleUsage(context.Context, *fluxgate.Receipt, *fluxgate.Usage) (map[string]store.Settlement, error) {
 	return nil, errors.New("redis://user:hush@h: away")
 }
 

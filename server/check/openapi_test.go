@@ -20,6 +20,7 @@ import (
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/wire"
 	"github.com/fluxgate/fluxgate/server/check"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // openAPI is the part of the description that the tests compare.
@@ -186,9 +187,9 @@ func TestOpenAPI_Enums(t *testing.T) {
 	doc := described(t)
 	for place, want := range map[string][]string{
 		"Decision.reason": constants(t, "../../decision.go", "Reason"),
-		"Decision.source": words(func(i uint8) string { return fluxgate.Source(i).String() }),
-		"Band.source":     words(func(i uint8) string { return fluxgate.Source(i).String() }),
-		"Band.status":     words(func(i uint8) string { return fluxgate.Status(i).String() }),
+		"Decision.source": words(func(i uint8) string { return store.Source(i).String() }),
+		"Band.source":     words(func(i uint8) string { return store.Source(i).String() }),
+		"Band.status":     words(func(i uint8) string { return store.Status(i).String() }),
 		"Band.kind":       constants(t, "../../rule_band.go", "BandKind")[1:], // absent for a token bucket
 		"Band.period":     constants(t, "../../internal/calendar/calendar.go", "Period"),
 	} {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/server/receipt"
 )
 
@@ -64,10 +65,10 @@ func (full) Spend(context.Context, receipt.ID, string, time.Duration) (bool, err
 // A receipt that cannot be remembered releases its slots, as often as it is sent, and
 // returns no tokens.
 func TestSettle_FullLedger(t *testing.T) {
-	slots := fluxgate.Band{Kind: fluxgate.Concurrency, Capacity: 2, Hold: time.Minute}
-	engine := fluxgate.Must(fluxgate.New(newStore(t), fluxgate.Static(fluxgate.Must(fluxgate.NewRuleSet("api",
-		fluxgate.Rule{ID: "both", Scope: fluxgate.ScopeUser, Bands: []fluxgate.Band{slots, {Capacity: 10, Refill: time.Hour}}},
-		fluxgate.Rule{ID: "tokens", Scope: fluxgate.ScopeUser, Bands: []fluxgate.Band{{Capacity: 10, Refill: time.Hour}}})))))
+	slots := rules.Band{Kind: rules.Concurrency, Capacity: 2, Hold: time.Minute}
+	engine := fluxgate.Must(fluxgate.New(newStore(t), fluxgate.Static(fluxgate.Must(rules.NewSet("api",
+		rules.Rule{ID: "both", Scope: rules.ScopeUser, Bands: []rules.Band{slots, {Capacity: 10, Refill: time.Hour}}},
+		rules.Rule{ID: "tokens", Scope: rules.ScopeUser, Bands: []rules.Band{{Capacity: 10, Refill: time.Hour}}})))))
 	d := deskWith(t, engine, engine, full{})
 	first := d.token(`{"userId":"ann"}`)
 	d.token(`{"userId":"ann"}`)
@@ -169,7 +170,7 @@ func TestSettle_ConcurrentOnce(t *testing.T) {
 
 // A decision that took nothing has no receipt.
 func TestSettle_NothingTaken(t *testing.T) {
-	d := newDesk(t, newStore(t), fluxgate.WithOnFailure(fluxgate.FailOpen))
+	d := newDesk(t, newStore(t), fluxgate.WithOnFailure(rules.FailOpen))
 	for _, body := range []string{`{"peek":true,"cost":1}`, `{"path":"/blocked"}`, `{"path":"/friends"}`, `{"cost":11}`, `{"ruleSet":"unknown"}`} {
 		if w := d.post("/v1/check", body); w.Code != 200 || strings.Contains(w.Body.String(), "receipt") {
 			t.Errorf("%s: %d %s", body, w.Code, w.Body)

@@ -15,6 +15,7 @@ import (
 	"github.com/fluxgate/fluxgate/internal/wire"
 	"github.com/fluxgate/fluxgate/server/access"
 	"github.com/fluxgate/fluxgate/server/receipt"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // settleTimeout bounds settling.
@@ -50,11 +51,11 @@ func (a *API) settle(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if asked.Usage == nil {
-		var settled fluxgate.Settlement
+		var settled store.Settlement
 		settled, err = a.config.Limiter.Settle(ctx, taken, *asked.Actual)
 		s.answer = appendSettlement(s.answer[:0], settled)
 	} else {
-		var settled map[string]fluxgate.Settlement
+		var settled map[string]store.Settlement
 		settled, err = a.config.Limiter.SettleUsage(ctx, taken, &usage)
 		s.answer = appendSettlements(s.answer[:0], settled)
 	}
@@ -71,12 +72,12 @@ func (a *API) settle(w http.ResponseWriter, r *http.Request) {
 func (a *API) releaseSlots(ctx context.Context, r *fluxgate.Receipt) {
 	for _, t := range r.Takes {
 		if t.HoldsSlot() {
-			_, _ = a.config.Limiter.Settle(ctx, &fluxgate.Receipt{Takes: fluxgate.Takes{t}}, t.Cost) // its answer is that of the settlement
+			_, _ = a.config.Limiter.Settle(ctx, &fluxgate.Receipt{Takes: store.Takes{t}}, t.Cost) // its answer is that of the settlement
 		}
 	}
 }
 
-func appendSettlement(b []byte, s fluxgate.Settlement) []byte {
+func appendSettlement(b []byte, s store.Settlement) []byte {
 	b = strconv.AppendInt(append(b, `{"returned":`...), s.Returned, 10)
 	b = strconv.AppendInt(append(b, `,"charged":`...), s.Charged, 10)
 	return append(b, '}')
@@ -84,7 +85,7 @@ func appendSettlement(b []byte, s fluxgate.Settlement) []byte {
 
 // appendSettlements writes settlements by measure. Measures are ids: they need no
 // escaping.
-func appendSettlements(b []byte, settled map[string]fluxgate.Settlement) []byte {
+func appendSettlements(b []byte, settled map[string]store.Settlement) []byte {
 	b = append(b, `{"measures":{`...)
 	for i, measure := range slices.Sorted(maps.Keys(settled)) {
 		if i > 0 {

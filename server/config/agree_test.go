@@ -3,7 +3,7 @@ package config_test
 import (
 	"testing"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/reload"
 	"github.com/fluxgate/fluxgate/server/config"
 	"github.com/fluxgate/fluxgate/store/redisstore"
@@ -22,8 +22,8 @@ func TestDefaults_PackageConstants(t *testing.T) {
 	}
 	accepted("redis.mode", string(redisstore.ModeAuto), string(redisstore.ModeStandalone), string(redisstore.ModeSentinel), string(redisstore.ModeCluster))
 	accepted("reload.strategy", string(reload.Auto), string(reload.Polling), string(reload.PubSub))
-	accepted("ratelimit.default-policy", string(fluxgate.Reject), string(fluxgate.WaitForRefill))
-	accepted("ratelimit.on-failure", string(fluxgate.FailLocal), string(fluxgate.FailOpen), string(fluxgate.FailClosed))
+	accepted("ratelimit.default-policy", string(rules.Reject), string(rules.WaitForRefill))
+	accepted("ratelimit.on-failure", string(rules.FailLocal), string(rules.FailOpen), string(rules.FailClosed))
 	c := config.Defaults()
 	if c.Reload.Channel != reload.DefaultChannel || c.Reload.Strategy != string(reload.Auto) || c.Redis.Mode != string(redisstore.ModeAuto) {
 		t.Errorf("the defaults are %+v and %+v", c.Reload, c.Redis)

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/period"
 	"github.com/fluxgate/fluxgate/internal/redisuri"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // Check reports whether the configuration is valid: ranges, addresses, patterns,
@@ -180,7 +180,7 @@ func (k *checker) xds() {
 func (k *checker) rateLimit() {
 	r := &k.RateLimit
 	for _, name := range slices.Sorted(maps.Keys(r.Attributes)) {
-		if !fluxgate.ValidID(name) {
+		if !rules.ValidID(name) {
 			k.refuse("ratelimit.attributes", "%s: the name of an attribute has %s", showName(name), idForm)
 		}
 		if !isHeaderName(r.Attributes[name]) {
@@ -203,7 +203,7 @@ func (k *checker) reload() {
 
 func (k *checker) wait() {
 	w := &k.WaitForRefill
-	if k.RateLimit.DefaultPolicy == fluxgate.WaitForRefill && !w.Enabled {
+	if k.RateLimit.DefaultPolicy == rules.WaitForRefill && !w.Enabled {
 		k.refuse("ratelimit.default-policy", "WAIT_FOR_REFILL needs wait-for-refill.enabled")
 	}
 	if w.Enabled && w.MaxWaitTime >= k.Server.Timeouts.Write {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // Config is the configuration of a server. [Defaults] and [Load] make one.
@@ -41,9 +42,9 @@ func Defaults() Config {
 		RateLimit: RateLimit{
 			FilterEnabled: true, FilterOrder: 1, DefaultRuleSetID: "api-limits",
 			IncludePatterns: []string{}, ExcludePatterns: []string{},
-			AmbiguousPaths: fluxgate.MatchAmbiguous, MissingRuleBehavior: MissingAllow, DefaultPolicy: fluxgate.Reject,
+			AmbiguousPaths: fluxgate.MatchAmbiguous, MissingRuleBehavior: MissingAllow, DefaultPolicy: rules.Reject,
 			TrustedProxies: []string{}, Attributes: map[string]string{},
-			IPv6Prefix: 64, OnFailure: fluxgate.FailLocal, FallbackShare: ShareAuto,
+			IPv6Prefix: 64, OnFailure: rules.FailLocal, FallbackShare: ShareAuto,
 		},
 		Reload: Reload{
 			Enabled: true, Strategy: "AUTO", PollingInterval: 30 * time.Second, Jitter: 50 * time.Millisecond, Channel: "fluxgate:rule-reload",

@@ -11,19 +11,19 @@ import (
 	"reflect"
 	"strings"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/clientip"
 	"github.com/fluxgate/fluxgate/internal/match"
 	"github.com/fluxgate/fluxgate/internal/syntax"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
-// idForm is what [fluxgate.ValidID] accepts.
+// idForm is what [rules.ValidID] accepts.
 const idForm = "1 to 64 letters, digits, dots, dashes and underscores"
 
 // forms check strings of settings with the tag is.
 var forms = map[string]func(string) error{
-	"id":       formOf(fluxgate.ValidID, "must have "+idForm),
-	"rule-set": formOf(fluxgate.ValidID, "must be the id of a rule set: "+idForm),
+	"id":       formOf(rules.ValidID, "must have "+idForm),
+	"rule-set": formOf(rules.ValidID, "must be the id of a rule set: "+idForm),
 	"header":   formOf(isHeaderName, "must be the name of a header, such as X-Forwarded-Host"),
 	"host":     formOf(syntax.IsHost, "must be a name without a port, such as fluxgate.example.com"),
 	"sha256":   formOf(isSHA256, "must be the SHA-256 of the token in 64 hexadecimal digits, as printf %s \"$TOKEN\" | sha256sum prints it"),

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // MissingRule is the decision for a request that no rule matches.
@@ -40,7 +41,7 @@ type RateLimit struct {
 	MissingRuleBehavior MissingRule `key:"missing-rule-behavior" oneof:"ALLOW REJECT"`
 	// DefaultPolicy is the policy of rules without one. WAIT_FOR_REFILL needs
 	// wait-for-refill.enabled.
-	DefaultPolicy fluxgate.Policy `key:"default-policy" oneof:"REJECT WAIT_FOR_REFILL"`
+	DefaultPolicy rules.Policy `key:"default-policy" oneof:"REJECT WAIT_FOR_REFILL"`
 	// TrustedProxies are addresses and networks of proxies whose header with the
 	// client's address is trusted.
 	TrustedProxies []string `key:"trusted-proxies" is:"proxy"`
@@ -56,7 +57,7 @@ type RateLimit struct {
 	IPv6Prefix int `key:"ipv6-prefix" min:"1" max:"128"`
 	// OnFailure is the failure mode of rules without one, while Redis is
 	// unavailable: local counts in the process, open allows, closed rejects.
-	OnFailure fluxgate.OnFailure `key:"on-failure" oneof:"local open closed"`
+	OnFailure rules.OnFailure `key:"on-failure" oneof:"local open closed"`
 	// FallbackShare is the share of each limit that a server applies while Redis
 	// is unavailable: auto, which is 1 divided by the number of servers last seen
 	// in Redis, or a number from 0.000001 to 1.

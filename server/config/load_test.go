@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/server/config"
 )
 
@@ -151,7 +151,7 @@ func TestCheck_NotLoaded(t *testing.T) {
 	if err := c.Check(); err != nil {
 		t.Fatal(err)
 	}
-	c.RateLimit.OnFailure = fluxgate.OnFailure("shrug")
+	c.RateLimit.OnFailure = rules.OnFailure("shrug")
 	c.Redis.Timeout = -1
 	err := c.Check()
 	for _, part := range []string{"ratelimit.on-failure: must be one of local, open, closed", "redis.timeout: must be 1ms to 1m, not -1ns"} {

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // sample is a value of a key that is not its default: as YAML, and as the
@@ -135,8 +135,8 @@ func TestKeys_Bounds(t *testing.T) {
 			t.Errorf("%s is %v, in the range %q to %q", e.path, v, e.min, e.max)
 		}
 	}
-	if longest, err := time.ParseDuration(root().find("wait-for-refill").inner.find("max-wait-time").max); err != nil || longest != fluxgate.MaxWait {
-		t.Errorf("requests can wait for %s, and stores for %s (%v)", longest, fluxgate.MaxWait, err)
+	if longest, err := time.ParseDuration(root().find("wait-for-refill").inner.find("max-wait-time").max); err != nil || longest != store.MaxWait {
+		t.Errorf("requests can wait for %s, and stores for %s (%v)", longest, store.MaxWait, err)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/clientip"
 	"github.com/fluxgate/fluxgate/httplimit"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/server/forwardauth"
 	"github.com/fluxgate/fluxgate/store/memstore"
 )
@@ -27,7 +28,7 @@ func newEngine(t *testing.T) *fluxgate.Engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := fluxgate.NewRuleSet("api", fluxgate.Rule{ID: "all", Bands: []fluxgate.Band{{Label: "hour", Capacity: 1, Refill: time.Hour}}})
+	set, err := rules.NewSet("api", rules.Rule{ID: "all", Bands: []rules.Band{{Label: "hour", Capacity: 1, Refill: time.Hour}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,10 +8,12 @@ import (
 	"strings"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/fluxgate/fluxgate/server/forwardauth"
-	"go.uber.org/goleak"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // A client of Redis that found it gone looks for it once a second, and sees
@@ -65,11 +67,11 @@ func (f limiterFunc) Check(ctx context.Context, req *fluxgate.Request) (fluxgate
 
 func (limiterFunc) Extend(context.Context, *fluxgate.Receipt) error { return nil }
 
-func (limiterFunc) Settle(context.Context, *fluxgate.Receipt, int64) (fluxgate.Settlement, error) {
-	return fluxgate.Settlement{}, nil
+func (limiterFunc) Settle(context.Context, *fluxgate.Receipt, int64) (store.Settlement, error) {
+	return store.Settlement{}, nil
 }
 
-func (limiterFunc) SettleUsage(context.Context, *fluxgate.Receipt, *fluxgate.Usage) (map[string]fluxgate.Settlement, error) {
+func (limiterFunc) SettleUsage(context.Context, *fluxgate.Receipt, *fluxgate.Usage) (map[string]store.Settlement, error) {
 	return nil, nil
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/fluxgate/fluxgate/internal/testenv/frontproxy"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/server/forwardauth"
 	"github.com/fluxgate/fluxgate/store/redisstore"
 )
@@ -45,7 +46,7 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
-	engine, err := fluxgate.New(store, fluxgate.Static(rules(t)), fluxgate.WithOnFailure(fluxgate.FailClosed))
+	engine, err := fluxgate.New(store, fluxgate.Static(newRules(t)), fluxgate.WithOnFailure(rules.FailClosed))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,17 +58,17 @@ func newWorld(t *testing.T) *world {
 }
 
 // rules are the rule set that the snippets name.
-func rules(t *testing.T) *fluxgate.RuleSet {
-	hourly := func(n int64) []fluxgate.Band { return []fluxgate.Band{{Label: "hour", Capacity: n, Refill: time.Hour}} }
-	set, err := fluxgate.NewRuleSet("api-limits",
-		fluxgate.Rule{ID: "health", Paths: []string{"/healthz"}, Action: fluxgate.ActionAllow, Priority: 9},
-		fluxgate.Rule{ID: "per-ip", Paths: []string{"/limited/**"}, Scope: fluxgate.ScopeIP, Bands: hourly(3)},
-		fluxgate.Rule{ID: "search", Paths: []string{"/search/*"}, Scope: fluxgate.ScopeIP, Bands: hourly(3)},
-		fluxgate.Rule{ID: "per-key", Paths: []string{"/keys"}, Scope: fluxgate.ScopeAPIKey, Bands: hourly(1)},
-		fluxgate.Rule{ID: "posts", Paths: []string{"/posts"}, Methods: []string{http.MethodPost}, Scope: fluxgate.ScopeIP, Bands: hourly(1)},
-		fluxgate.Rule{ID: "host", Paths: []string{"/host"}, When: fluxgate.When{Hosts: []string{"api.example.org"}}, Scope: fluxgate.ScopeIP, Bands: hourly(1)},
-		fluxgate.Rule{ID: "forbidden", Paths: []string{"/forbidden/**"}, Action: fluxgate.ActionDeny},
-		fluxgate.Rule{ID: "strict", Paths: []string{"/strict"}, OnFailure: fluxgate.FailClosed, Bands: hourly(1000)},
+func newRules(t *testing.T) *rules.Set {
+	hourly := func(n int64) []rules.Band { return []rules.Band{{Label: "hour", Capacity: n, Refill: time.Hour}} }
+	set, err := rules.NewSet("api-limits",
+		rules.Rule{ID: "health", Paths: []string{"/healthz"}, Action: rules.ActionAllow, Priority: 9},
+		rules.Rule{ID: "per-ip", Paths: []string{"/limited/**"}, Scope: rules.ScopeIP, Bands: hourly(3)},
+		rules.Rule{ID: "search", Paths: []string{"/search/*"}, Scope: rules.ScopeIP, Bands: hourly(3)},
+		rules.Rule{ID: "per-key", Paths: []string{"/keys"}, Scope: rules.ScopeAPIKey, Bands: hourly(1)},
+		rules.Rule{ID: "posts", Paths: []string{"/posts"}, Methods: []string{http.MethodPost}, Scope: rules.ScopeIP, Bands: hourly(1)},
+		rules.Rule{ID: "host", Paths: []string{"/host"}, When: rules.When{Hosts: []string{"api.example.org"}}, Scope: rules.ScopeIP, Bands: hourly(1)},
+		rules.Rule{ID: "forbidden", Paths: []string{"/forbidden/**"}, Action: rules.ActionDeny},
+		rules.Rule{ID: "strict", Paths: []string{"/strict"}, OnFailure: rules.FailClosed, Bands: hourly(1000)},
 	)
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // callerList is the callers with the most requests under one rule with one outcome, in the
@@ -52,7 +53,7 @@ func (l *callerList) release(extra *budget) {
 
 // caller is a caller of late.
 type caller struct {
-	id           fluxgate.KeyID
+	id           store.KeyID
 	count, error uint64
 	identity     string
 }
@@ -100,7 +101,7 @@ func merge(e *counted, other *sketch, missed uint64) caller {
 }
 
 // identity returns what is known of a caller. The lock is held.
-func (l *callerList) identity(id *fluxgate.KeyID) string {
+func (l *callerList) identity(id *store.KeyID) string {
 	for _, s := range []*sketch{&l.current, &l.last} {
 		if e := s.find(id); e != nil && e.length > 0 {
 			return string(e.identity[:e.length])
@@ -110,7 +111,7 @@ func (l *callerList) identity(id *fluxgate.KeyID) string {
 }
 
 // identityOf returns what is known of a caller, or nothing.
-func (l *callerList) identityOf(id *fluxgate.KeyID) string {
+func (l *callerList) identityOf(id *store.KeyID) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.identity(id)

@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // Counts are within their errors and the floor is above all others, however callers come
@@ -13,8 +13,8 @@ func TestCallers_Random(t *testing.T) {
 	for seed := range uint64(400) {
 		random := rand.New(rand.NewPCG(seed, 5))
 		list, extra := new(callerList), new(budget)
-		var truth, last map[fluxgate.KeyID]uint64
-		truth = map[fluxgate.KeyID]uint64{}
+		var truth, last map[store.KeyID]uint64
+		truth = map[store.KeyID]uint64{}
 		known := 1 + random.Uint64N(80)
 		for range random.IntN(3_000) {
 			switch random.IntN(100) {
@@ -25,7 +25,7 @@ func TestCallers_Random(t *testing.T) {
 			case 2:
 				if random.IntN(10) == 0 {
 					list.rotate(extra)
-					truth, last = map[fluxgate.KeyID]uint64{}, truth
+					truth, last = map[store.KeyID]uint64{}, truth
 				}
 			}
 			id := keyOf(min(random.Uint64N(known), random.Uint64N(known)))

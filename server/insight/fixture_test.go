@@ -9,7 +9,9 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/server/insight"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/memstore"
 )
 
@@ -23,7 +25,7 @@ type node struct {
 }
 
 // start runs a server in memory with rules, until the test ends.
-func start(t testing.TB, store fluxgate.Store, config insight.Config, sets []*fluxgate.RuleSet, options ...fluxgate.Option) *node {
+func start(t testing.TB, buckets store.Store, config insight.Config, sets []*rules.Set, options ...fluxgate.Option) *node {
 	t.Helper()
 	n := new(node)
 	config.Engine = func() *fluxgate.Engine { return n.engine }
@@ -31,7 +33,7 @@ func start(t testing.TB, store fluxgate.Store, config insight.Config, sets []*fl
 	n.Insight = insight.New(config)
 	var err error
 	options = append([]fluxgate.Option{fluxgate.WithRuleSet(config.RuleSet), fluxgate.WithObserver(n.Recorder())}, options...)
-	n.engine, err = fluxgate.New(store, fluxgate.Static(sets...), options...)
+	n.engine, err = fluxgate.New(buckets, fluxgate.Static(sets...), options...)
 	do(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -61,16 +63,16 @@ func memory(t testing.TB) *memstore.Store {
 	return store
 }
 
-func set(t testing.TB, id string, rules ...fluxgate.Rule) *fluxgate.RuleSet {
+func set(t testing.TB, id string, list ...rules.Rule) *rules.Set {
 	t.Helper()
-	s, err := fluxgate.NewRuleSet(id, rules...)
+	s, err := rules.NewSet(id, list...)
 	do(t, err)
 	return s
 }
 
 // perUser is a rule for every user.
-func perUser(id string, capacity int64) fluxgate.Rule {
-	return fluxgate.Rule{ID: id, Scope: fluxgate.ScopeUser, Bands: []fluxgate.Band{fluxgate.PerHour(capacity)}}
+func perUser(id string, capacity int64) rules.Rule {
+	return rules.Rule{ID: id, Scope: rules.ScopeUser, Bands: []rules.Band{rules.PerHour(capacity)}}
 }
 
 func (n *node) check(t testing.TB, times int, req fluxgate.Request) {

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 const (
@@ -51,7 +51,7 @@ func (i *Insight) write(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	text := i.own(time.Now(), reportedRules, reportedCallers).encode()
-	if err := fleet.WriteReport(ctx, text, reportLasts); err != nil && ctx.Err() == nil && !errors.Is(err, fluxgate.ErrNotSent) {
+	if err := fleet.WriteReport(ctx, text, reportLasts); err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrNotSent) {
 		i.warn("cannot write the report of this server: other servers do not show it", "error", err)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // Callers returns the heaviest callers of late.
@@ -54,7 +54,7 @@ func (i *Insight) complete(out *admin.Callers, list func(*rule) *callerList, vie
 		if of == nil || !view.Identities(c.RuleSet) {
 			continue
 		}
-		var id fluxgate.KeyID
+		var id store.KeyID
 		if _, err := hex.Decode(id[:], []byte(c.Key[:2*len(id)])); err == nil {
 			c.Identity = list(of).identityOf(&id)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/server/insight"
 )
 
@@ -22,7 +23,7 @@ import (
 func TestFleet_CallersWithinError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared, store := new(reports), memory(t)
-		sets := []*fluxgate.RuleSet{set(t, "api", perUser("r", 1_000_000))}
+		sets := []*rules.Set{set(t, "api", perUser("r", 1_000_000))}
 		var servers []*node
 		for i := range 5 {
 			servers = append(servers, start(t, store, insight.Config{Fleet: shared.as(fmt.Sprint("s", i))}, sets))
@@ -60,8 +61,8 @@ func TestFleet_CallersOfShadowRules(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := new(reports)
 		measured := perUser("measured", 1)
-		measured.Mode = fluxgate.ModeShadow
-		sets := []*fluxgate.RuleSet{set(t, "api", measured, perUser("limits", 2))}
+		measured.Mode = rules.ModeShadow
+		sets := []*rules.Set{set(t, "api", measured, perUser("limits", 2))}
 		saw := start(t, memory(t), insight.Config{Fleet: shared.as("a")}, sets)
 		idle := start(t, memory(t), insight.Config{Fleet: shared.as("b")}, sets)
 		saw.check(t, 5, fluxgate.Request{UserID: "alice"})
@@ -84,7 +85,7 @@ func TestFleet_CallersOfShadowRules(t *testing.T) {
 func TestFleet_Differing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := new(reports)
-		sets := []*fluxgate.RuleSet{set(t, "api", perUser("r", 5))}
+		sets := []*rules.Set{set(t, "api", perUser("r", 5))}
 		revisions := func(api, other int64) func() map[string]int64 {
 			return func() map[string]int64 { return map[string]int64{"api": api, "same": 3, "other": other} }
 		}
@@ -112,7 +113,7 @@ func TestFleet_Differing(t *testing.T) {
 func TestFleet_Away(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := new(testenv.LogBuffer)
-		n := start(t, memory(t), insight.Config{Fleet: (&reports{fail: errors.New("away")}).as("a"), Logger: log.Logger()}, []*fluxgate.RuleSet{set(t, "api", perUser("r", 1))})
+		n := start(t, memory(t), insight.Config{Fleet: (&reports{fail: errors.New("away")}).as("a"), Logger: log.Logger()}, []*rules.Set{set(t, "api", perUser("r", 1))})
 		n.check(t, 3, fluxgate.Request{UserID: "u"})
 		time.Sleep(5*time.Second + 100*time.Millisecond)
 		live := n.live(t, admin.LiveQuery{}, everything)
@@ -135,7 +136,7 @@ func TestFleet_Refused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := new(testenv.LogBuffer)
 		shared := &reports{fail: refusal{errors.New("NOPERM no permission")}}
-		n := start(t, memory(t), insight.Config{Fleet: shared.as("a"), Logger: log.Logger()}, []*fluxgate.RuleSet{set(t, "api")})
+		n := start(t, memory(t), insight.Config{Fleet: shared.as("a"), Logger: log.Logger()}, []*rules.Set{set(t, "api")})
 		time.Sleep(time.Second)
 		if live := n.live(t, admin.LiveQuery{}, everything); !strings.Contains(live.Problem, "Redis refuses") {
 			t.Errorf("%q", live.Problem)
@@ -150,7 +151,7 @@ func TestFleet_Refused(t *testing.T) {
 func TestFleet_Views(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared, store := new(reports), memory(t)
-		sets := []*fluxgate.RuleSet{set(t, "api", perUser("r", 1)), set(t, "mine", perUser("r", 1))}
+		sets := []*rules.Set{set(t, "api", perUser("r", 1)), set(t, "mine", perUser("r", 1))}
 		one, second := start(t, store, insight.Config{Fleet: shared.as("a")}, sets), start(t, store, insight.Config{Fleet: shared.as("b")}, sets)
 		for _, n := range []*node{one, second} {
 			n.check(t, 3, fluxgate.Request{UserID: "alice"})
@@ -198,7 +199,7 @@ func TestFleet_Views(t *testing.T) {
 func TestFleet_BusyNeighbour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared, store := new(reports), memory(t)
-		sets := []*fluxgate.RuleSet{set(t, "mine", perUser("r", 1))}
+		sets := []*rules.Set{set(t, "mine", perUser("r", 1))}
 		for i := range 3 {
 			sets = append(sets, set(t, fmt.Sprint("busy-", i), perUser("r", 1)))
 		}
@@ -256,7 +257,7 @@ func (frozen) Reports(ctx context.Context, _ int) (map[string][]byte, error) {
 // While Redis is frozen no reader waits longer than for one read, however many there are.
 func TestFleet_ReadersWhileFrozen(t *testing.T) {
 	fleet := func() (insight.Fleet, error) { return frozen{member{new(reports), "a"}}, nil }
-	n := start(t, memory(t), insight.Config{Fleet: fleet}, []*fluxgate.RuleSet{set(t, "api")})
+	n := start(t, memory(t), insight.Config{Fleet: fleet}, []*rules.Set{set(t, "api")})
 	longest := make(chan time.Duration)
 	for range 100 {
 		go func() {
@@ -284,7 +285,7 @@ func TestFleet_ReadersWhileFrozen(t *testing.T) {
 func TestFleet_Health(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared, store := new(reports), memory(t)
-		sets := []*fluxgate.RuleSet{set(t, "api", perUser("r", 1))}
+		sets := []*rules.Set{set(t, "api", perUser("r", 1))}
 		full := func() (string, string) { return "degraded", "OOM\x1b" + strings.Repeat("x", 300) }
 		one := start(t, store, insight.Config{Name: "one", Fleet: shared.as("a")}, sets)
 		start(t, store, insight.Config{Name: "two", Fleet: shared.as("b"), Health: full}, sets)

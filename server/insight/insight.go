@@ -11,6 +11,7 @@ import (
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/internal/logthrottle"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // Fleet is where servers leave their reports for each other: Redis.
@@ -93,7 +94,7 @@ func (i *Insight) Run(ctx context.Context) {
 
 // show returns the key of a caller as the admin API shows it.
 func (i *Insight) show(c *ownCaller) string {
-	return i.config.Engine().ShowKey(fluxgate.Key{RuleSet: c.ruleSet, Rule: c.rule, ID: c.id})
+	return i.config.Engine().ShowKey(store.Key{RuleSet: c.ruleSet, Rule: c.rule, ID: c.id})
 }
 
 func roundMs(ms float64) float64 { return math.Round(ms*1e3) / 1e3 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/snapshotmap"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 const (
@@ -122,8 +123,8 @@ func (r *Recorder) evaluated(req *fluxgate.Request, d *fluxgate.Decision) (shado
 		if of.shadow.Load() != e.Shadow() {
 			of.shadow.Store(e.Shadow())
 		}
-		rejected := e.Status == fluxgate.Rejected || e.Status == fluxgate.TooCostly
-		undecided := e.Status == fluxgate.Unavailable
+		rejected := e.Status == store.Rejected || e.Status == store.TooCostly
+		undecided := e.Status == store.Unavailable
 		switch {
 		case rejected:
 			o := limited
@@ -132,7 +133,7 @@ func (r *Recorder) evaluated(req *fluxgate.Request, d *fluxgate.Decision) (shado
 			}
 			of.add(o)
 			r.count(of, &of.limited, engine, &e)
-		case d.Allowed && (undecided || e.Status == fluxgate.OK):
+		case d.Allowed && (undecided || e.Status == store.OK):
 			of.add(allowed)
 			r.count(of, &of.allowed, engine, &e)
 			if e.Wait > 0 {
@@ -141,7 +142,7 @@ func (r *Recorder) evaluated(req *fluxgate.Request, d *fluxgate.Decision) (shado
 		case undecided && d.Reason == fluxgate.ReasonStoreFailure && d.RuleID == e.Rule.ID:
 			of.add(denied)
 		}
-		if undecided || e.Source == fluxgate.FromFallback {
+		if undecided || e.Source == store.FromFallback {
 			of.add(degraded)
 		}
 	}
@@ -191,7 +192,7 @@ func (r *Recorder) rule(ruleSet, id string) *rule {
 func (*Recorder) Waiting(context.Context, int) {}
 
 // Settled implements [fluxgate.Observer].
-func (*Recorder) Settled(context.Context, fluxgate.Settlement, error) {}
+func (*Recorder) Settled(context.Context, store.Settlement, error) {}
 
 // StoreFailed implements [fluxgate.Observer].
 func (*Recorder) StoreFailed(context.Context, error) {}

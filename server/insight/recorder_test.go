@@ -11,7 +11,9 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/server/insight"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // sums adds up a series: the requests, and how many steps are known.
@@ -28,57 +30,57 @@ func sums(s *admin.Series, step int) (out [6]float64, known int) {
 }
 
 // failing is a store that cannot decide.
-type failing struct{ fluxgate.Store }
+type failing struct{ store.Store }
 
-func (failing) Take(context.Context, []fluxgate.Demand, *fluxgate.Outcome) error {
-	return fluxgate.ErrNotSent
+func (failing) Take(context.Context, []store.Demand, *store.Outcome) error {
+	return store.ErrNotSent
 }
 
 // Every outcome is counted once for the request, and under each rule that it concerns.
 func TestRecorder_Outcomes(t *testing.T) {
-	with := func(r fluxgate.Rule, change func(*fluxgate.Rule)) fluxgate.Rule {
+	with := func(r rules.Rule, change func(*rules.Rule)) rules.Rule {
 		change(&r)
 		return r
 	}
-	shadow := with(perUser("shadow", 1), func(r *fluxgate.Rule) { r.Mode = fluxgate.ModeShadow })
-	deny := fluxgate.Rule{ID: "deny", Action: fluxgate.ActionDeny}
-	exempt := fluxgate.Rule{ID: "exempt", Action: fluxgate.ActionAllow}
-	waits := with(perUser("waits", 1), func(r *fluxgate.Rule) {
-		r.OnLimitExceed, r.Bands = fluxgate.WaitForRefill, []fluxgate.Band{fluxgate.PerSecond(1)}
+	shadow := with(perUser("shadow", 1), func(r *rules.Rule) { r.Mode = rules.ModeShadow })
+	deny := rules.Rule{ID: "deny", Action: rules.ActionDeny}
+	exempt := rules.Rule{ID: "exempt", Action: rules.ActionAllow}
+	waits := with(perUser("waits", 1), func(r *rules.Rule) {
+		r.OnLimitExceed, r.Bands = rules.WaitForRefill, []rules.Band{rules.PerSecond(1)}
 	})
-	refuses := with(perUser("refuses", 1), func(r *fluxgate.Rule) { r.OnMissingIdentity = fluxgate.MissingRefuse })
-	closed := with(perUser("closed", 9), func(r *fluxgate.Rule) { r.OnFailure = fluxgate.FailClosed })
-	opened := with(perUser("open", 9), func(r *fluxgate.Rule) { r.OnFailure = fluxgate.FailOpen })
+	refuses := with(perUser("refuses", 1), func(r *rules.Rule) { r.OnMissingIdentity = rules.MissingRefuse })
+	closed := with(perUser("closed", 9), func(r *rules.Rule) { r.OnFailure = rules.FailClosed })
+	opened := with(perUser("open", 9), func(r *rules.Rule) { r.OnFailure = rules.FailOpen })
 	for _, c := range []struct {
 		name   string
-		rules  []fluxgate.Rule
+		rules  []rules.Rule
 		req    fluxgate.Request
 		broken bool
 		// The sums of 4 requests: allowed, limited, denied, degraded, waiting, shadow.
 		want   [6]float64
 		byRule map[string][6]float64
 	}{
-		{"limited", []fluxgate.Rule{perUser("r", 3)}, fluxgate.Request{}, false, [6]float64{3, 1}, map[string][6]float64{"r": {3, 1}}},
-		{"limited by one of two", []fluxgate.Rule{perUser("r", 3), perUser("s", 9)}, fluxgate.Request{}, false, [6]float64{3, 1}, map[string][6]float64{"r": {3, 1}, "s": {3}}},
-		{"too costly", []fluxgate.Rule{perUser("r", 3)}, fluxgate.Request{Cost: 4}, false, [6]float64{0, 4}, map[string][6]float64{"r": {0, 4}}},
-		{"shadow", []fluxgate.Rule{shadow}, fluxgate.Request{}, false, [6]float64{4, 0, 0, 0, 0, 3}, map[string][6]float64{"shadow": {1, 0, 0, 0, 0, 3}}},
-		{"denied", []fluxgate.Rule{deny}, fluxgate.Request{}, false, [6]float64{0, 0, 4}, map[string][6]float64{"deny": {0, 0, 4}}},
-		{"exempt", []fluxgate.Rule{exempt}, fluxgate.Request{}, false, [6]float64{4}, map[string][6]float64{"exempt": {4}}},
+		{"limited", []rules.Rule{perUser("r", 3)}, fluxgate.Request{}, false, [6]float64{3, 1}, map[string][6]float64{"r": {3, 1}}},
+		{"limited by one of two", []rules.Rule{perUser("r", 3), perUser("s", 9)}, fluxgate.Request{}, false, [6]float64{3, 1}, map[string][6]float64{"r": {3, 1}, "s": {3}}},
+		{"too costly", []rules.Rule{perUser("r", 3)}, fluxgate.Request{Cost: 4}, false, [6]float64{0, 4}, map[string][6]float64{"r": {0, 4}}},
+		{"shadow", []rules.Rule{shadow}, fluxgate.Request{}, false, [6]float64{4, 0, 0, 0, 0, 3}, map[string][6]float64{"shadow": {1, 0, 0, 0, 0, 3}}},
+		{"denied", []rules.Rule{deny}, fluxgate.Request{}, false, [6]float64{0, 0, 4}, map[string][6]float64{"deny": {0, 0, 4}}},
+		{"exempt", []rules.Rule{exempt}, fluxgate.Request{}, false, [6]float64{4}, map[string][6]float64{"exempt": {4}}},
 		{"no rule", nil, fluxgate.Request{}, false, [6]float64{4}, nil},
 		{"no rule set", nil, fluxgate.Request{RuleSet: "made-up"}, false, [6]float64{4}, nil},
-		{"waiting", []fluxgate.Rule{waits}, fluxgate.Request{}, false, [6]float64{4, 0, 0, 0, 3}, map[string][6]float64{"waits": {4, 0, 0, 0, 3}}},
-		{"without an identity", []fluxgate.Rule{refuses}, fluxgate.Request{UserID: "-"}, false, [6]float64{0, 0, 4}, map[string][6]float64{"refuses": {0, 0, 4}}},
-		{"fails closed", []fluxgate.Rule{closed}, fluxgate.Request{}, true, [6]float64{0, 0, 4, 4}, map[string][6]float64{"closed": {0, 0, 4, 4}}},
-		{"fails open", []fluxgate.Rule{opened}, fluxgate.Request{}, true, [6]float64{4, 0, 0, 4}, map[string][6]float64{"open": {4, 0, 0, 4}}},
-		{"peeks", []fluxgate.Rule{perUser("r", 3)}, fluxgate.Request{Peek: true}, false, [6]float64{}, nil},
+		{"waiting", []rules.Rule{waits}, fluxgate.Request{}, false, [6]float64{4, 0, 0, 0, 3}, map[string][6]float64{"waits": {4, 0, 0, 0, 3}}},
+		{"without an identity", []rules.Rule{refuses}, fluxgate.Request{UserID: "-"}, false, [6]float64{0, 0, 4}, map[string][6]float64{"refuses": {0, 0, 4}}},
+		{"fails closed", []rules.Rule{closed}, fluxgate.Request{}, true, [6]float64{0, 0, 4, 4}, map[string][6]float64{"closed": {0, 0, 4, 4}}},
+		{"fails open", []rules.Rule{opened}, fluxgate.Request{}, true, [6]float64{4, 0, 0, 4}, map[string][6]float64{"open": {4, 0, 0, 4}}},
+		{"peeks", []rules.Rule{perUser("r", 3)}, fluxgate.Request{Peek: true}, false, [6]float64{}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var store fluxgate.Store = memory(t)
+				var buckets store.Store = memory(t)
 				if c.broken {
-					store = failing{store}
+					buckets = failing{buckets}
 				}
-				n := start(t, store, insight.Config{}, []*fluxgate.RuleSet{set(t, "api", c.rules...)}, fluxgate.WithWaiting(10*time.Second, 10))
+				n := start(t, buckets, insight.Config{}, []*rules.Set{set(t, "api", c.rules...)}, fluxgate.WithWaiting(10*time.Second, 10))
 				switch c.req.UserID {
 				case "":
 					c.req.UserID = "u"
@@ -107,7 +109,7 @@ func TestRecorder_Outcomes(t *testing.T) {
 // before the start is not known.
 func TestRecorder_History(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := start(t, memory(t), insight.Config{}, []*fluxgate.RuleSet{set(t, "api", perUser("r", 1_000_000))})
+		n := start(t, memory(t), insight.Config{}, []*rules.Set{set(t, "api", perUser("r", 1_000_000))})
 		time.Sleep(50*time.Second + 100*time.Millisecond)
 		for range 100 {
 			n.check(t, 3, fluxgate.Request{UserID: "u"})
@@ -148,7 +150,7 @@ func TestRecorder_Quantiles(t *testing.T) {
 			d.Store(&insight.Durations{Bounds: []float64{0.001, 0.01, 0.1}, Counts: counts, Total: total})
 		}
 		decided(0, 0, 0, 0)
-		n := start(t, memory(t), insight.Config{Durations: func() insight.Durations { return *d.Load() }}, []*fluxgate.RuleSet{set(t, "api")})
+		n := start(t, memory(t), insight.Config{Durations: func() insight.Durations { return *d.Load() }}, []*rules.Set{set(t, "api")})
 		time.Sleep(5*time.Second + 100*time.Millisecond)
 		decided(100, 90, 100, 100) // 90 within a millisecond, 10 within ten
 		time.Sleep(time.Second)
@@ -180,7 +182,7 @@ func TestRecorder_Quantiles(t *testing.T) {
 // Callers are those of the last one to two minutes.
 func TestRecorder_CallersOfLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := start(t, memory(t), insight.Config{}, []*fluxgate.RuleSet{set(t, "api", perUser("r", 2))})
+		n := start(t, memory(t), insight.Config{}, []*rules.Set{set(t, "api", perUser("r", 2))})
 		time.Sleep(30*time.Second - time.Duration(time.Now().UnixNano())%time.Minute + time.Minute)
 		n.check(t, 5, fluxgate.Request{UserID: "alice"})
 		n.check(t, 4, fluxgate.Request{UserID: "bob"})
@@ -216,7 +218,7 @@ func TestRecorder_CallersOfLate(t *testing.T) {
 // A caller that has replaced another is named at its next request, one with a place of its
 // own at once.
 func TestRecorder_NamesCallers(t *testing.T) {
-	n := start(t, memory(t), insight.Config{}, []*fluxgate.RuleSet{set(t, "api", perUser("r", 1_000))})
+	n := start(t, memory(t), insight.Config{}, []*rules.Set{set(t, "api", perUser("r", 1_000))})
 	named := func(user string) bool {
 		c := n.callers(t, admin.CallersQuery{Outcome: admin.CallersAllowed, Limit: 1_000}, everything)
 		return slices.ContainsFunc(c.Callers, func(c admin.Caller) bool { return c.Identity == "user "+user })
@@ -241,13 +243,13 @@ func TestRecorder_NamesCallers(t *testing.T) {
 // More rules than there are places share one, and idle rules give theirs to others.
 func TestRecorder_ManyRules_NoRace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var rules []fluxgate.Rule
+		var list []rules.Rule
 		for i := range 1_100 {
 			r := perUser(fmt.Sprint("r", i), 5)
 			r.Paths = []string{fmt.Sprint("/", i)}
-			rules = append(rules, r)
+			list = append(list, r)
 		}
-		n := start(t, memory(t), insight.Config{}, []*fluxgate.RuleSet{set(t, "api", rules...)})
+		n := start(t, memory(t), insight.Config{}, []*rules.Set{set(t, "api", list...)})
 		for i := range 1_100 {
 			n.check(t, 1, fluxgate.Request{UserID: "u", Path: fmt.Sprint("/", i)})
 		}
@@ -275,7 +277,7 @@ func TestRecorder_ManyRules_NoRace(t *testing.T) {
 // Rule sets that are idle give their places to others.
 func TestRecorder_ManyRuleSets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var sets []*fluxgate.RuleSet
+		var sets []*rules.Set
 		for i := range 101 {
 			sets = append(sets, set(t, fmt.Sprint("s", i), perUser("r", 5)))
 		}
@@ -303,8 +305,8 @@ func TestRecorder_ManyRuleSets(t *testing.T) {
 
 // A decision is recorded without an allocation, also with more callers than a list holds.
 func TestRecorder_Allocations(t *testing.T) {
-	rules := []fluxgate.Rule{perUser("r", 1_000), perUser("s", 2)}
-	n := start(t, memory(t), insight.Config{}, []*fluxgate.RuleSet{set(t, "api", rules...)})
+	list := []rules.Rule{perUser("r", 1_000), perUser("s", 2)}
+	n := start(t, memory(t), insight.Config{}, []*rules.Set{set(t, "api", list...)})
 	type seen struct {
 		req *fluxgate.Request
 		d   fluxgate.Decision
@@ -328,7 +330,7 @@ func TestRecorder_Allocations(t *testing.T) {
 func BenchmarkDecided(b *testing.B) {
 	for name, users := range map[string]int{"few callers": 10, "many callers": 10_000} {
 		b.Run(name, func(b *testing.B) {
-			n := start(b, memory(b), insight.Config{}, []*fluxgate.RuleSet{set(b, "api", perUser("r", 1_000))})
+			n := start(b, memory(b), insight.Config{}, []*rules.Set{set(b, "api", perUser("r", 1_000))})
 			reqs, decisions := make([]fluxgate.Request, users), make([]fluxgate.Decision, users)
 			for i := range users {
 				reqs[i].UserID = fmt.Sprint("user-", i)

@@ -13,6 +13,7 @@ import (
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/internal/printable"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // The bounds of a report, of our own and of one that was read.
@@ -205,12 +206,12 @@ func (r *report) check() string {
 		return "a caller"
 	}
 	for id, revision := range r.Revisions {
-		if !fluxgate.ValidID(id) || revision < 0 {
+		if !rules.ValidID(id) || revision < 0 {
 			return "a revision"
 		}
 	}
 	for i := range r.RuleSets {
-		if !fluxgate.ValidID(r.RuleSets[i].ID) || !r.RuleSets[i].valid(r.Steps) || slices.Max(r.RuleSets[i].Floors[:]) > maxCount {
+		if !rules.ValidID(r.RuleSets[i].ID) || !r.RuleSets[i].valid(r.Steps) || slices.Max(r.RuleSets[i].Floors[:]) > maxCount {
 			return "a rule set"
 		}
 	}
@@ -226,7 +227,7 @@ func (r *report) check() string {
 }
 
 func validRule(ruleSet, rule string) bool {
-	return fluxgate.ValidID(ruleSet) && (fluxgate.ValidID(rule) || rule == fluxgate.RequestLimit)
+	return rules.ValidID(ruleSet) && (rules.ValidID(rule) || rule == fluxgate.RequestLimit)
 }
 
 func (s *reportedSeries) valid(steps int) bool {

@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"sync/atomic"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 const (
@@ -46,7 +46,7 @@ type sketch struct {
 
 // counted is one caller. Nothing in it is allocated.
 type counted struct {
-	id          fluxgate.KeyID
+	id          store.KeyID
 	count, over uint32 // over is how much of count may be of others
 	place       uint16 // in the heap
 	named       bool   // whether identity was written
@@ -56,7 +56,7 @@ type counted struct {
 
 // add counts a request of a caller. The entry is new if it belonged to no caller or to
 // another one before.
-func (s *sketch) add(id *fluxgate.KeyID, extra *budget) (e *counted, isNew bool) {
+func (s *sketch) add(id *store.KeyID, extra *budget) (e *counted, isNew bool) {
 	at := s.slot(id)
 	if at < len(s.table) && s.table[at] != 0 {
 		e = &s.entries[s.table[at]-1]
@@ -78,7 +78,7 @@ func (s *sketch) add(id *fluxgate.KeyID, extra *budget) (e *counted, isNew bool)
 }
 
 // replace gives the entry with the lowest count to another caller.
-func (s *sketch) replace(id *fluxgate.KeyID) *counted {
+func (s *sketch) replace(id *store.KeyID) *counted {
 	i := s.heap[0]
 	e := &s.entries[i]
 	s.remove(s.slot(&e.id))
@@ -120,7 +120,7 @@ func (s *sketch) reset(extra *budget) {
 }
 
 // find returns the entry of a caller, or nil.
-func (s *sketch) find(id *fluxgate.KeyID) *counted {
+func (s *sketch) find(id *store.KeyID) *counted {
 	if at := s.slot(id); at < len(s.table) && s.table[at] != 0 {
 		return &s.entries[s.table[at]-1]
 	}
@@ -129,7 +129,7 @@ func (s *sketch) find(id *fluxgate.KeyID) *counted {
 
 // slot returns the place of a key in the table: its own, or the free one where it would
 // be. Keys are hashes. The table has a power of two of places, half of which are free.
-func (s *sketch) slot(id *fluxgate.KeyID) int {
+func (s *sketch) slot(id *store.KeyID) int {
 	if len(s.table) == 0 {
 		return 0
 	}
@@ -140,7 +140,7 @@ func (s *sketch) slot(id *fluxgate.KeyID) int {
 	return at
 }
 
-func (s *sketch) home(id *fluxgate.KeyID) int {
+func (s *sketch) home(id *store.KeyID) int {
 	return int(binary.LittleEndian.Uint64(id[:8])) & (len(s.table) - 1)
 }
 

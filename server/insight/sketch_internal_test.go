@@ -10,10 +10,11 @@ import (
 	"testing"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // keyOf is the key of a caller. Keys are hashes.
-func keyOf(n uint64) (id fluxgate.KeyID) {
+func keyOf(n uint64) (id store.KeyID) {
 	binary.LittleEndian.PutUint64(id[:], n*0x9e3779b97f4a7c15)
 	binary.LittleEndian.PutUint64(id[8:], n)
 	return id
@@ -80,7 +81,7 @@ func TestSketch_Random(t *testing.T) {
 		var s sketch
 		extra := new(budget)
 		extra.left.Store(random.Int64N(40))
-		truth := map[fluxgate.KeyID]uint32{}
+		truth := map[store.KeyID]uint32{}
 		for range random.IntN(2_000) {
 			id := keyOf(random.Uint64N(1 + random.Uint64N(60)))
 			truth[id]++
@@ -138,7 +139,7 @@ func TestCallers_Missed(t *testing.T) {
 	list, extra := new(callerList), plenty()
 	id := keyOf(1)
 	list.current.add(&id, extra)
-	e := &fluxgate.EvaluatedRule{Key: fluxgate.Key{ID: id}}
+	e := &fluxgate.EvaluatedRule{Key: store.Key{ID: id}}
 	list.mu.Lock()
 	list.add(nil, e, extra)
 	list.add(nil, e, extra)

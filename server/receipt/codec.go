@@ -7,6 +7,8 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/bucket"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // version is that of the payload format.
@@ -72,13 +74,13 @@ func appendPrice(b []byte, p *fluxgate.Price) []byte {
 func (d *reader) price() *fluxgate.Price {
 	p := &fluxgate.Price{Measure: d.text()}
 	if d.byte() == 1 {
-		p.Weights = &fluxgate.Weights{Input: d.int(), CachedInput: d.int(), Output: d.int(), Reasoning: d.int()}
+		p.Weights = &rules.Weights{Input: d.int(), CachedInput: d.int(), Output: d.int(), Reasoning: d.int()}
 	}
 	return p
 }
 
 // appendBand encodes the parameters of a band.
-func appendBand(b []byte, band *fluxgate.ExactBand) []byte {
+func appendBand(b []byte, band *store.ExactBand) []byte {
 	b = binary.AppendUvarint(b, uint64(band.Kind)<<idBits|uint64(band.ID))
 	b = binary.AppendVarint(b, band.Capacity)
 	b = binary.AppendVarint(b, band.Tokens)
@@ -91,7 +93,7 @@ func appendBand(b []byte, band *fluxgate.ExactBand) []byte {
 	return b
 }
 
-func (d *reader) band(band *fluxgate.ExactBand) {
+func (d *reader) band(band *store.ExactBand) {
 	first, capacity, tokens, period := d.uint(), d.int(), d.int(), time.Duration(d.int())
 	id, kind := uint32(first)&(1<<idBits-1), first>>idBits
 	var err error
@@ -128,7 +130,7 @@ func decode(b []byte) (id ID, issued time.Time, r *fluxgate.Receipt, err error) 
 	if at := d.bytes(8); at != nil {
 		issued = time.UnixMilli(int64(binary.BigEndian.Uint64(at)))
 	}
-	r = &fluxgate.Receipt{Takes: make(fluxgate.Takes, d.count(fluxgate.MaxMatches))}
+	r = &fluxgate.Receipt{Takes: make(store.Takes, d.count(store.MaxMatches))}
 	r.Prices = make([]*fluxgate.Price, len(r.Takes))
 	for i := range r.Takes {
 		t := &r.Takes[i]
@@ -136,15 +138,15 @@ func decode(b []byte) (id ID, issued time.Time, r *fluxgate.Receipt, err error) 
 		copy(t.Key.ID[:], d.bytes(len(t.Key.ID)))
 		t.Cost, t.Asked = d.int(), d.int()
 		source := d.byte()
-		if t.Source = fluxgate.Source(source &^ priced); source&priced != 0 {
+		if t.Source = store.Source(source &^ priced); source&priced != 0 {
 			r.Prices[i] = d.price()
 		}
 		t.At = d.int()
-		t.Bands = make([]fluxgate.ExactBand, d.count(fluxgate.MaxBands))
+		t.Bands = make([]store.ExactBand, d.count(store.MaxBands))
 		for j := range t.Bands {
 			d.band(&t.Bands[j])
 		}
-		if n := d.count(fluxgate.MaxBands); n > 0 {
+		if n := d.count(store.MaxBands); n > 0 {
 			t.Due = make([]int64, n)
 			for j := range t.Due {
 				t.Due[j] = d.int()

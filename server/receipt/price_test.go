@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/server/receipt"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // priced is a receipt of takes in several measures.
@@ -18,7 +20,7 @@ func priced(t testing.TB) *fluxgate.Receipt {
 	r := sample(t)
 	r.Takes = append(r.Takes, r.Takes[0])
 	r.Prices = []*fluxgate.Price{
-		{Measure: "usd", Weights: &fluxgate.Weights{Input: 2_500_000, CachedInput: 1, Output: 10_000_000, Reasoning: math.MaxInt64}}, {Measure: "images"}, nil,
+		{Measure: "usd", Weights: &rules.Weights{Input: 2_500_000, CachedInput: 1, Output: 10_000_000, Reasoning: math.MaxInt64}}, {Measure: "images"}, nil,
 	}
 	return r
 }
@@ -41,13 +43,13 @@ func TestPrice_None(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bands := []fluxgate.ExactBand{
-		fluxgate.Must(fluxgate.Band{Label: "a", Capacity: 100, Refill: time.Minute}.Exact(0)),
-		fluxgate.Must(fluxgate.Band{Kind: fluxgate.Quota, Capacity: 9, Period: "month"}.Exact(1)),
+	bands := []store.ExactBand{
+		fluxgate.Must(rules.Band{Label: "a", Capacity: 100, Refill: time.Minute}.Exact(0)),
+		fluxgate.Must(rules.Band{Kind: rules.Quota, Capacity: 9, Period: "month"}.Exact(1)),
 	}
 	bands[1].Edges = [3]int64{1_700_000_000_000_000, 1_700_000_001_000_000, 1_700_000_009_000_000}
-	r := &fluxgate.Receipt{Takes: []fluxgate.Taken{{
-		Key: fluxgate.Key{RuleSet: "set", Rule: "rule", ID: fluxgate.KeyID{1, 2, 3}}, Bands: bands, Cost: 7, Asked: 7, Source: fluxgate.FromFallback,
+	r := &fluxgate.Receipt{Takes: []store.Taken{{
+		Key: store.Key{RuleSet: "set", Rule: "rule", ID: store.KeyID{1, 2, 3}}, Bands: bands, Cost: 7, Asked: 7, Source: store.FromFallback,
 		At: 1_700_000_000_000_123, Due: []int64{5, 1_700_000_001_000_000},
 	}}}
 	const issued = 1 + 16 // the version and the id, then when it was issued

@@ -9,26 +9,29 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/server/receipt"
-	"github.com/redis/go-redis/v9"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
 func sample(t testing.TB) *fluxgate.Receipt {
 	t.Helper()
-	bands := []fluxgate.ExactBand{
-		fluxgate.Must(fluxgate.Band{Label: "a", Capacity: 100, Refill: time.Minute}.Exact(0)),
-		fluxgate.Must(fluxgate.Band{Capacity: 9, RefillTokens: 2, Refill: 366 * 24 * time.Hour}.Exact(1)),
-		fluxgate.Must(fluxgate.Band{Kind: fluxgate.Quota, Capacity: 9, Period: "month"}.Exact(2)),
-		fluxgate.Must(fluxgate.Band{Label: "w", Kind: fluxgate.SlidingWindow, Capacity: 9, Refill: time.Minute}.Exact(3)),
+	bands := []store.ExactBand{
+		fluxgate.Must(rules.Band{Label: "a", Capacity: 100, Refill: time.Minute}.Exact(0)),
+		fluxgate.Must(rules.Band{Capacity: 9, RefillTokens: 2, Refill: 366 * 24 * time.Hour}.Exact(1)),
+		fluxgate.Must(rules.Band{Kind: rules.Quota, Capacity: 9, Period: "month"}.Exact(2)),
+		fluxgate.Must(rules.Band{Label: "w", Kind: rules.SlidingWindow, Capacity: 9, Refill: time.Minute}.Exact(3)),
 	}
 	bands[2].Edges = [3]int64{1_700_000_000_000_000, 1_700_000_001_000_000, 1_700_000_009_000_000}
-	return &fluxgate.Receipt{Takes: []fluxgate.Taken{
-		{Key: fluxgate.Key{RuleSet: "set", Rule: "rule", ID: fluxgate.KeyID{1, 2, 3}}, Bands: bands, Cost: 7, At: 1_700_000_000_000_123, Due: []int64{5, 1 << 50, 1_700_000_001_000_000, 5}},
-		{Key: fluxgate.Key{RuleSet: "set", Rule: "other", ID: fluxgate.KeyID{255}}, Bands: bands[:1], Cost: 1, Source: fluxgate.FromFallback, At: 9},
+	return &fluxgate.Receipt{Takes: []store.Taken{
+		{Key: store.Key{RuleSet: "set", Rule: "rule", ID: store.KeyID{1, 2, 3}}, Bands: bands, Cost: 7, At: 1_700_000_000_000_123, Due: []int64{5, 1 << 50, 1_700_000_001_000_000, 5}},
+		{Key: store.Key{RuleSet: "set", Rule: "other", ID: store.KeyID{255}}, Bands: bands[:1], Cost: 1, Source: store.FromFallback, At: 9},
 	}}
 }
 

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // request is a RateLimitRequest of the protocol.
@@ -26,7 +27,7 @@ type request struct {
 
 const (
 	// maxDescriptors bounds the descriptors of a call: there cannot be more that count.
-	maxDescriptors = fluxgate.MaxMatches
+	maxDescriptors = store.MaxMatches
 	// maxEntries bounds the entries of a descriptor. Rules match at most 16.
 	maxEntries = 256
 )

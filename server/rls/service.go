@@ -13,6 +13,7 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/deadline"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // Limiter decides calls: a [*fluxgate.Engine], or what wraps it.
@@ -111,7 +112,7 @@ func (s *Service) failed(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return status.FromContextError(ctx.Err()).Err()
 	}
-	if errors.Is(err, fluxgate.ErrCost) || errors.Is(err, fluxgate.ErrDemand) {
+	if errors.Is(err, fluxgate.ErrCost) || errors.Is(err, store.ErrDemand) {
 		return status.Error(codes.InvalidArgument, err.Error())
 	}
 	s.config.Failed(ctx, err)

@@ -23,33 +23,34 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/server/rls"
 	"github.com/fluxgate/fluxgate/store/memstore"
 )
 
 // rules of the domain "shop": 3 an hour for each address, 10 an hour of logins, 800 tokens
 // an hour that are charged afterwards, and values that are exempt, denied or measured.
-func rules() []fluxgate.Rule {
-	descriptor := func(entries ...fluxgate.DescriptorMatch) fluxgate.When { return fluxgate.When{Descriptor: entries} }
-	quota := func(n int64, period fluxgate.Period) []fluxgate.Band {
-		return []fluxgate.Band{{Kind: fluxgate.Quota, Capacity: n, Period: period}}
+func newRules() []rules.Rule {
+	descriptor := func(entries ...rules.DescriptorMatch) rules.When { return rules.When{Descriptor: entries} }
+	quota := func(n int64, period rules.Period) []rules.Band {
+		return []rules.Band{{Kind: rules.Quota, Capacity: n, Period: period}}
 	}
 	whole := []string{"descriptor"}
-	return []fluxgate.Rule{
-		{ID: "per-address", When: descriptor(fluxgate.DescriptorMatch{Key: "remote_address", Except: []string{"10.0.0.9"}}), Scope: fluxgate.ScopeComposite, KeyFields: whole, Bands: quota(3, "day")},
-		{ID: "exempt", When: descriptor(fluxgate.DescriptorMatch{Key: "remote_address", Value: "10.0.0.9"}), Action: fluxgate.ActionAllow},
-		{ID: "login", When: descriptor(fluxgate.DescriptorMatch{Key: "path", Value: "/login*"}, fluxgate.DescriptorMatch{Key: "method", Value: "POST"}), Bands: quota(10, "month")},
-		{ID: "bucket", When: descriptor(fluxgate.DescriptorMatch{Key: "bucket"}), Bands: []fluxgate.Band{{Capacity: 20, Refill: time.Minute, RefillTokens: 5}}},
-		{ID: "odd", When: descriptor(fluxgate.DescriptorMatch{Key: "odd"}), Bands: []fluxgate.Band{{Capacity: 20, Refill: 90 * time.Second}}},
-		{ID: "tokens", When: descriptor(fluxgate.DescriptorMatch{Key: "tokens"}), Scope: fluxgate.ScopeComposite, KeyFields: whole, Bands: quota(800, "day"), Overdraft: true},
-		{ID: "counted", When: descriptor(fluxgate.DescriptorMatch{Key: "counted"}), Bands: quota(10, "day"), CountRefused: true, Attributes: map[string]any{
+	return []rules.Rule{
+		{ID: "per-address", When: descriptor(rules.DescriptorMatch{Key: "remote_address", Except: []string{"10.0.0.9"}}), Scope: rules.ScopeComposite, KeyFields: whole, Bands: quota(3, "day")},
+		{ID: "exempt", When: descriptor(rules.DescriptorMatch{Key: "remote_address", Value: "10.0.0.9"}), Action: rules.ActionAllow},
+		{ID: "login", When: descriptor(rules.DescriptorMatch{Key: "path", Value: "/login*"}, rules.DescriptorMatch{Key: "method", Value: "POST"}), Bands: quota(10, "month")},
+		{ID: "bucket", When: descriptor(rules.DescriptorMatch{Key: "bucket"}), Bands: []rules.Band{{Capacity: 20, Refill: time.Minute, RefillTokens: 5}}},
+		{ID: "odd", When: descriptor(rules.DescriptorMatch{Key: "odd"}), Bands: []rules.Band{{Capacity: 20, Refill: 90 * time.Second}}},
+		{ID: "tokens", When: descriptor(rules.DescriptorMatch{Key: "tokens"}), Scope: rules.ScopeComposite, KeyFields: whole, Bands: quota(800, "day"), Overdraft: true},
+		{ID: "counted", When: descriptor(rules.DescriptorMatch{Key: "counted"}), Bands: quota(10, "day"), CountRefused: true, Attributes: map[string]any{
 			"envoy.metadata": map[string]any{"team": "edge", "plan": map[string]any{"name": "gold"}},
 		}},
-		{ID: "spare", When: descriptor(fluxgate.DescriptorMatch{Key: "spare"}), Bands: quota(100, "day"), CountRefused: true, Mode: fluxgate.ModeAlternative, Attributes: map[string]any{
+		{ID: "spare", When: descriptor(rules.DescriptorMatch{Key: "spare"}), Bands: quota(100, "day"), CountRefused: true, Mode: rules.ModeAlternative, Attributes: map[string]any{
 			"envoy.metadata": map[string]any{"team": "core", "plan": map[string]any{"name": "silver", "size": 3}},
 		}},
-		{ID: "denied", When: descriptor(fluxgate.DescriptorMatch{Key: "banned"}), Action: fluxgate.ActionDeny},
-		{ID: "measured", When: descriptor(fluxgate.DescriptorMatch{Key: "measured"}), Bands: quota(1, "day"), Mode: fluxgate.ModeShadow},
+		{ID: "denied", When: descriptor(rules.DescriptorMatch{Key: "banned"}), Action: rules.ActionDeny},
+		{ID: "measured", When: descriptor(rules.DescriptorMatch{Key: "measured"}), Bands: quota(1, "day"), Mode: rules.ModeShadow},
 	}
 }
 
@@ -66,7 +67,7 @@ func newClient(t testing.TB, change func(*rls.Config)) *client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := fluxgate.NewRuleSet("shop", rules()...)
+	set, err := rules.NewSet("shop", newRules()...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,12 +7,12 @@ import (
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // unit is a unit of time of the protocol.
 type unit struct {
-	period fluxgate.Period
+	period rules.Period
 	// length is that of periods that always have the same.
 	length time.Duration
 	answer pb.RateLimitResponse_RateLimit_Unit
@@ -34,29 +34,29 @@ const overrideUnits = 7
 
 // band is the limit as a band: a quota, as in envoyproxy/ratelimit, or a sliding window
 // for several units, which no calendar has.
-func (o *override) band() (fluxgate.Band, error) {
+func (o *override) band() (rules.Band, error) {
 	if o.unit == 0 || o.unit >= overrideUnits {
-		return fluxgate.Band{}, errors.New("the unit of the limit is unknown")
+		return rules.Band{}, errors.New("the unit of the limit is unknown")
 	}
 	u := units[o.unit]
 	if o.multiplier <= 1 {
-		return fluxgate.Band{Kind: fluxgate.Quota, Capacity: int64(o.requests), Period: u.period}, nil
+		return rules.Band{Kind: rules.Quota, Capacity: int64(o.requests), Period: u.period}, nil
 	}
 	if u.length == 0 {
-		return fluxgate.Band{}, errors.New("the limit is for several months or years")
+		return rules.Band{}, errors.New("the limit is for several months or years")
 	}
 	if time.Duration(o.multiplier) > math.MaxInt64/u.length {
-		return fluxgate.Band{}, errors.New("the limit is for too many units")
+		return rules.Band{}, errors.New("the limit is for too many units")
 	}
-	return fluxgate.Band{Kind: fluxgate.SlidingWindow, Capacity: int64(o.requests), Refill: time.Duration(o.multiplier) * u.length}, nil
+	return rules.Band{Kind: rules.SlidingWindow, Capacity: int64(o.requests), Refill: time.Duration(o.multiplier) * u.length}, nil
 }
 
 // unitOf is the unit in which a band counts, unknown if there is none, and how many
 // requests it admits in each.
-func unitOf(b *fluxgate.Band) (pb.RateLimitResponse_RateLimit_Unit, int64) {
+func unitOf(b *rules.Band) (pb.RateLimitResponse_RateLimit_Unit, int64) {
 	for i := range units[1:] {
 		u := &units[i+1]
-		if b.Kind == fluxgate.Quota && b.Period == u.period || b.Kind != fluxgate.Quota && b.Kind != fluxgate.Concurrency && b.Refill == u.length && u.length > 0 {
+		if b.Kind == rules.Quota && b.Period == u.period || b.Kind != rules.Quota && b.Kind != rules.Concurrency && b.Refill == u.length && u.length > 0 {
 			return u.answer, b.Tokens()
 		}
 	}

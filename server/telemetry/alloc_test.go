@@ -9,6 +9,7 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/server/telemetry"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // decisions are what a busy gateway observes, made by a real engine.
@@ -49,7 +50,7 @@ func TestMetrics_Allocations(t *testing.T) {
 	}
 	rest := map[string]func(){
 		"waiting":      func() { m.Waiting(t.Context(), 1); m.Waiting(t.Context(), -1) },
-		"settled":      func() { m.Settled(t.Context(), fluxgate.Settlement{Returned: 1}, nil) },
+		"settled":      func() { m.Settled(t.Context(), store.Settlement{Returned: 1}, nil) },
 		"store failed": func() { m.StoreFailed(t.Context(), errors.ErrUnsupported) },
 	}
 	limiter, req := m.Limiter(answers{d: fluxgate.Decision{Allowed: true}}), &fluxgate.Request{}

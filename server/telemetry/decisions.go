@@ -13,6 +13,8 @@ import (
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/internal/snapshotmap"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 const (
@@ -102,7 +104,7 @@ func (c *decisions) ruleSet(id string) string {
 	if label, ok := known[id]; ok {
 		return label
 	}
-	if len(known) >= c.maxRuleSets || !fluxgate.ValidID(id) || id == labelUnknown || id == labelOther {
+	if len(known) >= c.maxRuleSets || !rules.ValidID(id) || id == labelUnknown || id == labelOther {
 		return labelOther
 	}
 	id = strings.Clone(id) // the memory of the request is not kept
@@ -120,7 +122,7 @@ func (c *decisions) rule(ruleSet, id string) string {
 	if label, ok := known[ruleKey{ruleSet, id}]; ok {
 		return label
 	}
-	if ruleSet == labelOther || len(known) >= c.maxRules || !fluxgate.ValidID(id) || id == labelOther {
+	if ruleSet == labelOther || len(known) >= c.maxRules || !rules.ValidID(id) || id == labelOther {
 		return labelOther
 	}
 	id = strings.Clone(id)
@@ -144,13 +146,13 @@ func (c *decisions) count(ruleSet, outcome string, d *fluxgate.Decision) {
 			c.nearLimit.WithLabelValues(found.ruleSet, found.rule).Inc()
 		}
 	}
-	var last *fluxgate.Rule
+	var last *rules.Rule
 	for b := range d.Bands() {
 		if b.Rule == nil || b.Rule == last {
 			continue
 		}
 		last = b.Rule
-		if b.Shadow() && (b.Status == fluxgate.Rejected || b.Status == fluxgate.TooCostly) {
+		if b.Shadow() && (b.Status == store.Rejected || b.Status == store.TooCostly) {
 			c.shadow.WithLabelValues(found.ruleSet, c.rule(found.ruleSet, b.Rule.ID)).Inc()
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/server/telemetry"
 	"github.com/fluxgate/fluxgate/store/memstore"
 )
@@ -16,7 +17,7 @@ import (
 // Metrics are the observer of an engine, and a handler for Prometheus.
 func ExampleNew() {
 	metrics := telemetry.New(telemetry.Config{RuleSet: "api"})
-	set := fluxgate.Must(fluxgate.NewRuleSet("api", fluxgate.Rule{ID: "everyone", Bands: []fluxgate.Band{fluxgate.PerHour(2)}}))
+	set := fluxgate.Must(rules.NewSet("api", rules.Rule{ID: "everyone", Bands: []rules.Band{rules.PerHour(2)}}))
 	store := fluxgate.Must(memstore.New(memstore.Config{}))
 	engine := fluxgate.Must(fluxgate.New(store, fluxgate.Static(set), fluxgate.WithObserver(metrics)))
 	limiter := metrics.Limiter(engine)

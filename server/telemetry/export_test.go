@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // Gatherer has the metrics as a scrape has them.
@@ -21,7 +22,7 @@ func Outcomes() []string {
 // Sources are all values of the label source of fluxgate_decisions_total.
 func Sources() []string {
 	var all []string
-	for _, from := range []fluxgate.Source{fluxgate.FromStore, fluxgate.FromLease, fluxgate.FromNegativeCache, fluxgate.FromFallback} {
+	for _, from := range []store.Source{store.FromStore, store.FromLease, store.FromNegativeCache, store.FromFallback} {
 		all = append(all, sourceOf(&fluxgate.Decision{Band: "b", Source: from}))
 	}
 	return append(all, labelNone)

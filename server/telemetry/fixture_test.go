@@ -24,6 +24,7 @@ import (
 	"github.com/fluxgate/fluxgate/rules/memrules"
 	"github.com/fluxgate/fluxgate/rules/reload"
 	"github.com/fluxgate/fluxgate/server/telemetry"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/lease"
 	"github.com/fluxgate/fluxgate/store/memstore"
 	"github.com/fluxgate/fluxgate/store/redisstore"
@@ -46,20 +47,20 @@ var here = netip.MustParseAddr("192.0.2.1")
 
 // fickle is a store that is unavailable while away is set.
 type fickle struct {
-	fluxgate.Store
+	store.Store
 	away atomic.Bool
 }
 
 var errAway = errors.New("redis is unavailable: as the test wants it")
 
-func (f *fickle) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
+func (f *fickle) Take(ctx context.Context, demands []store.Demand, out *store.Outcome) error {
 	if f.away.Load() {
 		return errAway
 	}
 	return f.Store.Take(ctx, demands, out)
 }
 
-func (f *fickle) Settle(ctx context.Context, r fluxgate.Takes, actual []int64) ([]fluxgate.Settlement, error) {
+func (f *fickle) Settle(ctx context.Context, r store.Takes, actual []int64) ([]store.Settlement, error) {
 	if f.away.Load() {
 		return nil, errAway
 	}
@@ -67,22 +68,22 @@ func (f *fickle) Settle(ctx context.Context, r fluxgate.Takes, actual []int64) (
 }
 
 // ruleSet has a rule for every outcome, each for a path of its own.
-func ruleSet(tb testing.TB, id string) *fluxgate.RuleSet {
+func ruleSet(tb testing.TB, id string) *rules.Set {
 	tb.Helper()
-	hourly := func(n int64) []fluxgate.Band { return []fluxgate.Band{fluxgate.PerHour(n)} }
-	set, err := fluxgate.NewRuleSet(id,
-		fluxgate.Rule{ID: id + "-ip", Paths: []string{"/api/**"}, Scope: fluxgate.ScopeIP, Bands: hourly(5)},
-		fluxgate.Rule{ID: id + "-trial", Paths: []string{"/api/**"}, Mode: fluxgate.ModeShadow, Bands: []fluxgate.Band{
+	hourly := func(n int64) []rules.Band { return []rules.Band{rules.PerHour(n)} }
+	set, err := rules.NewSet(id,
+		rules.Rule{ID: id + "-ip", Paths: []string{"/api/**"}, Scope: rules.ScopeIP, Bands: hourly(5)},
+		rules.Rule{ID: id + "-trial", Paths: []string{"/api/**"}, Mode: rules.ModeShadow, Bands: []rules.Band{
 			{Label: "small", Capacity: 1, Refill: time.Hour}, {Label: "large", Capacity: 2, Refill: time.Hour}}},
-		fluxgate.Rule{ID: id + "-closed", Paths: []string{"/closed"}, OnFailure: fluxgate.FailClosed, Bands: hourly(100)},
-		fluxgate.Rule{ID: id + "-wait", Paths: []string{"/wait"}, OnLimitExceed: fluxgate.WaitForRefill, Bands: []fluxgate.Band{
+		rules.Rule{ID: id + "-closed", Paths: []string{"/closed"}, OnFailure: rules.FailClosed, Bands: hourly(100)},
+		rules.Rule{ID: id + "-wait", Paths: []string{"/wait"}, OnLimitExceed: rules.WaitForRefill, Bands: []rules.Band{
 			{Capacity: 1, Refill: 20 * time.Millisecond}}},
-		fluxgate.Rule{ID: id + "-long", Paths: []string{"/long"}, OnLimitExceed: fluxgate.WaitForRefill, Bands: []fluxgate.Band{
+		rules.Rule{ID: id + "-long", Paths: []string{"/long"}, OnLimitExceed: rules.WaitForRefill, Bands: []rules.Band{
 			{Capacity: 1, Refill: 20 * time.Second}}},
-		fluxgate.Rule{ID: id + "-deny", Paths: []string{"/deny"}, Action: fluxgate.ActionDeny},
-		fluxgate.Rule{ID: id + "-free", Paths: []string{"/free"}, Action: fluxgate.ActionAllow},
-		fluxgate.Rule{ID: id + "-user", Paths: []string{"/user"}, Scope: fluxgate.ScopeUser,
-			OnMissingIdentity: fluxgate.MissingRefuse, Bands: hourly(100)},
+		rules.Rule{ID: id + "-deny", Paths: []string{"/deny"}, Action: rules.ActionDeny},
+		rules.Rule{ID: id + "-free", Paths: []string{"/free"}, Action: rules.ActionAllow},
+		rules.Rule{ID: id + "-user", Paths: []string{"/user"}, Scope: rules.ScopeUser,
+			OnMissingIdentity: rules.MissingRefuse, Bands: hourly(100)},
 	)
 	if err != nil {
 		tb.Fatal(err)
@@ -108,7 +109,7 @@ func newWorld(tb testing.TB, config telemetry.Config) *world {
 	w.metrics = telemetry.New(config)
 	w.metrics.WatchRules(w.rules, time.Hour)
 	w.engine, err = fluxgate.New(w.store, w.rules, fluxgate.WithRuleSet("api"), fluxgate.WithObserver(w.metrics),
-		fluxgate.WithWaiting(30*time.Second, 10), fluxgate.WithOnFailure(fluxgate.FailOpen))
+		fluxgate.WithWaiting(30*time.Second, 10), fluxgate.WithOnFailure(rules.FailOpen))
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // Limiter measures how long next takes to decide.
@@ -35,12 +36,12 @@ func (t *timed) Check(ctx context.Context, req *fluxgate.Request) (fluxgate.Deci
 }
 
 // Settle implements [fluxgate.Limiter].
-func (t *timed) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual int64) (fluxgate.Settlement, error) {
+func (t *timed) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual int64) (store.Settlement, error) {
 	return t.next.Settle(ctx, receipt, actual)
 }
 
 // SettleUsage implements [fluxgate.Limiter].
-func (t *timed) SettleUsage(ctx context.Context, receipt *fluxgate.Receipt, usage *fluxgate.Usage) (map[string]fluxgate.Settlement, error) {
+func (t *timed) SettleUsage(ctx context.Context, receipt *fluxgate.Receipt, usage *fluxgate.Usage) (map[string]store.Settlement, error) {
 	return t.next.SettleUsage(ctx, receipt, usage)
 }
 

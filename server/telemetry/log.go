@@ -12,6 +12,7 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/logthrottle"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/redisstore"
 )
 
@@ -72,7 +73,7 @@ func (l *decisionLog) decided(ctx context.Context, req *fluxgate.Request, d *flu
 	if d.Reason == fluxgate.ReasonTooManyRules {
 		if now, before := l.tooManyRules.Allow(time.Now()); now {
 			l.logger.WarnContext(ctx, "request refused: too many rules match it; put rules into groups, or narrow them",
-				"rule_set", req.RuleSet, "limit", fluxgate.MaxMatches, "suppressed", before)
+				"rule_set", req.RuleSet, "limit", store.MaxMatches, "suppressed", before)
 		}
 	}
 	if d.Reason == fluxgate.ReasonNoRuleSet {
@@ -128,7 +129,7 @@ func (l *decisionLog) settleFailed(ctx context.Context, err error) {
 }
 
 func (l *decisionLog) storeFailed(ctx context.Context, err error) {
-	if errors.Is(err, fluxgate.ErrNotSent) || errors.Is(err, redisstore.ErrUnavailable) {
+	if errors.Is(err, store.ErrNotSent) || errors.Is(err, redisstore.ErrUnavailable) {
 		// The store logs when that begins and ends.
 		l.logger.DebugContext(ctx, "store call failed", "error", err)
 		return

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/server/telemetry"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/redisstore"
 )
 
@@ -94,7 +95,7 @@ func TestLog_RedisFailures(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := telemetry.New(telemetry.Config{Logger: logger})
-	for _, err := range []error{fluxgate.ErrNotSent, redisstore.ErrUnavailable} {
+	for _, err := range []error{store.ErrNotSent, redisstore.ErrUnavailable} {
 		m.StoreFailed(t.Context(), fmt.Errorf("%w: no answer", err))
 	}
 	if out.Len() > 0 {
@@ -122,7 +123,7 @@ func TestLog_StoreFailures(t *testing.T) {
 	if first, _, _ := strings.Cut(out.String(), "\n"); strings.Contains(first, "suppressed") {
 		t.Errorf("no line was suppressed before the first: %s", first)
 	}
-	log.Settled(t.Context(), fluxgate.Settlement{}, errors.New("no answer"))
+	log.Settled(t.Context(), store.Settlement{}, errors.New("no answer"))
 	if !strings.Contains(out.String(), "cannot settle a receipt") {
 		t.Error("a receipt that could not be settled is not logged")
 	}

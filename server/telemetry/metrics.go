@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // Config configures [Metrics]. Its zero value works.
@@ -176,7 +177,7 @@ func boolValue(b bool) float64 {
 func (m *Metrics) Waiting(_ context.Context, change int) { m.waiting.Add(float64(change)) }
 
 // Settled implements [fluxgate.Observer].
-func (m *Metrics) Settled(ctx context.Context, s fluxgate.Settlement, err error) {
+func (m *Metrics) Settled(ctx context.Context, s store.Settlement, err error) {
 	if err != nil {
 		m.log.settleFailed(ctx, err)
 		m.settlements.WithLabelValues("failed").Inc()

@@ -14,6 +14,7 @@ import (
 	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/server/telemetry"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // Every outcome is counted.
@@ -107,11 +108,11 @@ func (a answers) Check(context.Context, *fluxgate.Request) (fluxgate.Decision, e
 
 func (answers) Extend(context.Context, *fluxgate.Receipt) error { return nil }
 
-func (a answers) Settle(context.Context, *fluxgate.Receipt, int64) (fluxgate.Settlement, error) {
-	return fluxgate.Settlement{}, a.err
+func (a answers) Settle(context.Context, *fluxgate.Receipt, int64) (store.Settlement, error) {
+	return store.Settlement{}, a.err
 }
 
-func (a answers) SettleUsage(context.Context, *fluxgate.Receipt, *fluxgate.Usage) (map[string]fluxgate.Settlement, error) {
+func (a answers) SettleUsage(context.Context, *fluxgate.Receipt, *fluxgate.Usage) (map[string]store.Settlement, error) {
 	return nil, a.err
 }
 

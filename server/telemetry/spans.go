@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // Route creates a span for each request of a route, as a child of the span in the
@@ -109,14 +110,14 @@ func describe(span trace.Span, ruleSet string, req *fluxgate.Request, d *fluxgat
 }
 
 // Settle implements [fluxgate.Limiter].
-func (t *tracedLimiter) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual int64) (s fluxgate.Settlement, err error) {
+func (t *tracedLimiter) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual int64) (s store.Settlement, err error) {
 	ctx, end := t.span(ctx, "settle", &err)
 	defer end()
 	return t.next.Settle(ctx, receipt, actual)
 }
 
 // SettleUsage implements [fluxgate.Limiter].
-func (t *tracedLimiter) SettleUsage(ctx context.Context, receipt *fluxgate.Receipt, usage *fluxgate.Usage) (s map[string]fluxgate.Settlement, err error) {
+func (t *tracedLimiter) SettleUsage(ctx context.Context, receipt *fluxgate.Receipt, usage *fluxgate.Usage) (s map[string]store.Settlement, err error) {
 	ctx, end := t.span(ctx, "settle", &err)
 	defer end()
 	return t.next.SettleUsage(ctx, receipt, usage)

@@ -4,7 +4,7 @@
 //
 // A store keeps a [State] for each key. To decide the demands of a request it
 // brings each state to now and evaluates the demand. When all are evaluated,
-// [fluxgate.Outcome.Decide] combines them. Then the store takes what was
+// [store.Outcome.Decide] combines them. Then the store takes what was
 // granted and reports what is left:
 //
 //	var view bucketmath.View
@@ -26,8 +26,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/bucket"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // State is what a store keeps of one bucket set. The zero State is full.
@@ -38,20 +38,20 @@ type View = bucket.View
 
 // Settle corrects one take of a receipt to the cost that is known now. It
 // reports whether that changed the state.
-func Settle(t *fluxgate.Taken, state *State, actual, now int64) (s fluxgate.Settlement, changed bool) {
+func Settle(t *store.Taken, state *State, actual, now int64) (s store.Settlement, changed bool) {
 	tokens, changed := state.Settle(t.Bands, bucket.Booking{Cost: t.Cost, At: t.At, Due: t.Due, Holder: t.Holder}, t.Correction(actual), now)
 	return Settlement(tokens), changed
 }
 
 // Settlement converts tokens that came back, or were charged if negative, to a
 // settlement.
-func Settlement(tokens int64) fluxgate.Settlement {
-	return fluxgate.Settlement{Returned: max(0, tokens), Charged: max(0, -tokens)}
+func Settlement(tokens int64) store.Settlement {
+	return store.Settlement{Returned: max(0, tokens), Charged: max(0, -tokens)}
 }
 
 // Evaluate computes whether a demand fits, how long each band makes it wait,
 // and what it can be granted.
-func Evaluate(d *fluxgate.Demand, view *View, result *fluxgate.Result) {
+func Evaluate(d *store.Demand, view *View, result *store.Result) {
 	result.Now, view.Holder = view.Now, d.Holder
 	if d.Overdraft || d.CountsRefused() {
 		evaluateDebit(d, view, result)
@@ -59,7 +59,7 @@ func Evaluate(d *fluxgate.Demand, view *View, result *fluxgate.Result) {
 	}
 	grant := view.Grant(d.Bands, d.Minimum(), d.Cost)
 	if !bucket.Affordable(d.Bands, grant) {
-		result.Status = fluxgate.TooCostly
+		result.Status = store.TooCostly
 		return
 	}
 	longest := d.MaxWait
@@ -71,19 +71,19 @@ func Evaluate(d *fluxgate.Demand, view *View, result *fluxgate.Result) {
 		}
 	}
 	if result.Wait > longest {
-		result.Status = fluxgate.Rejected
+		result.Status = store.Rejected
 		return
 	}
 	result.Granted = grant
 }
 
 // evaluateDebit evaluates a demand that is debited also where it does not fit.
-func evaluateDebit(d *fluxgate.Demand, view *View, result *fluxgate.Result) {
+func evaluateDebit(d *store.Demand, view *View, result *store.Result) {
 	debited := *view
 	debited.Steps = slices.Clone(view.Steps) // Take debits them
 	result.Granted, _ = debited.Overdraw(d.Bands, d.Cost)
 	if d.CountsRefused() && !bucket.Affordable(d.Bands, d.Cost) {
-		result.Status = fluxgate.TooCostly
+		result.Status = store.TooCostly
 		return
 	}
 	for i := range d.Bands {
@@ -94,19 +94,19 @@ func evaluateDebit(d *fluxgate.Demand, view *View, result *fluxgate.Result) {
 		}
 	}
 	if result.Wait > 0 {
-		result.Status = fluxgate.Rejected
+		result.Status = store.Rejected
 	}
 }
 
 // wait notes how long one band makes a demand wait.
-func wait(result *fluxgate.Result, band int, micros int64) {
+func wait(result *store.Result, band int, micros int64) {
 	result.Bands[band].Wait = time.Duration(micros) * time.Microsecond
 	result.Wait = max(result.Wait, result.Bands[band].Wait)
 }
 
 // Take takes what was granted from the view, and an overdraft whatever the
 // outcome is. It reports whether that changed the view.
-func Take(d *fluxgate.Demand, view *View, result *fluxgate.Result) (changed bool) {
+func Take(d *store.Demand, view *View, result *store.Result) (changed bool) {
 	if d.Overdraft || d.CountsRefused() && result.Granted > 0 {
 		_, changed = view.Overdraw(d.Bands, d.Cost)
 		return changed
@@ -118,7 +118,7 @@ func Take(d *fluxgate.Demand, view *View, result *fluxgate.Result) (changed bool
 }
 
 // Report writes what is left into the result.
-func Report(bands []fluxgate.ExactBand, view *View, result *fluxgate.Result) {
+func Report(bands []store.ExactBand, view *View, result *store.Result) {
 	for i := range bands {
 		result.Bands[i].Remaining = bands[i].Remaining(view.Levels[i])
 		result.Bands[i].Owed = bands[i].Owed(view.Levels[i])

@@ -4,21 +4,22 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/bucketmath"
 )
 
 // One bucket, decided by hand: what a store does for each key.
 func Example() {
-	band, err := fluxgate.Band{Capacity: 2, RefillTokens: 1, Refill: time.Second}.Exact(0)
+	band, err := rules.Band{Capacity: 2, RefillTokens: 1, Refill: time.Second}.Exact(0)
 	if err != nil {
 		panic(err)
 	}
-	demands := []fluxgate.Demand{{Bands: []fluxgate.ExactBand{band}, Cost: 1}}
+	demands := []store.Demand{{Bands: []store.ExactBand{band}, Cost: 1}}
 	var state bucketmath.State
 	now := int64(1_700_000_000_000_000) // microseconds of the store's clock
 	for range 3 {
-		var out fluxgate.Outcome
+		var out store.Outcome
 		out.Prepare(demands)
 		d, result := &demands[0], &out.Results[0]
 		var view bucketmath.View

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/lease"
 	"github.com/fluxgate/fluxgate/store/memstore"
 	"github.com/fluxgate/fluxgate/store/storetest"
@@ -16,9 +17,9 @@ var bounds = storetest.Leases{Time: lease.Time, Pause: lease.MaxPause, Share: 3}
 func TestConformance(t *testing.T) {
 	storetest.Run(t, func(testing.TB) storetest.Backend {
 		clock, steady := storetest.NewClock(), storetest.NewClock()
-		store := fluxgate.Must(memstore.New(memstore.Config{Clock: clock.Now}))
-		gateway := func(testing.TB) fluxgate.Store {
-			return lease.New(store, lease.Config{Now: steady.Now, Go: func(call func()) { call() }})
+		buckets := fluxgate.Must(memstore.New(memstore.Config{Clock: clock.Now}))
+		gateway := func(testing.TB) store.Store {
+			return lease.New(buckets, lease.Config{Now: steady.Now, Go: func(call func()) { call() }})
 		}
 		return storetest.Backend{
 			Store: gateway(t),

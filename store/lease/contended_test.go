@@ -5,15 +5,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/lease"
 )
 
 // contended is a bucket of 100 tokens a second that is empty, and that refuses the
 // gateway here because the one there took the token that it waited for.
-func contended(w *world, band fluxgate.Band) fluxgate.Demand { return contendedAs(w, "a", band) }
+func contended(w *world, band rules.Band) store.Demand { return contendedAs(w, "a", band) }
 
-func contendedAs(w *world, name string, band fluxgate.Band) fluxgate.Demand {
+func contendedAs(w *world, name string, band rules.Band) store.Demand {
 	all, d := demand(name, band.Capacity, band), demand(name, 1, band)
 	token := band.Refill / time.Duration(band.Tokens())
 	w.take(w.there, all)
@@ -33,11 +34,11 @@ func contendedAs(w *world, name string, band fluxgate.Band) fluxgate.Demand {
 // A bucket whose tokens other gateways take is not asked for each of them.
 func TestContended_Pause(t *testing.T) {
 	w := newWorld(t)
-	d := contended(w, fluxgate.PerSecond(100))
+	d := contended(w, rules.PerSecond(100))
 	waiting, strict := d, d
 	waiting.MaxWait, strict.Strict = time.Millisecond, true
 	out := w.take(w.here, d)
-	if r := out.Results[0]; out.Admitted() || r.Source != fluxgate.FromLease || r.Wait <= 0 || r.Wait > lease.MaxPause || r.Bands[0].Wait != r.Wait {
+	if r := out.Results[0]; out.Admitted() || r.Source != store.FromLease || r.Wait <= 0 || r.Wait > lease.MaxPause || r.Bands[0].Wait != r.Wait {
 		t.Errorf("within the pause: %+v", r)
 	}
 	if stats := w.here.Stats(); stats.Paused != 1 {
@@ -49,9 +50,9 @@ func TestContended_Pause(t *testing.T) {
 			t.Error("it is not asked after the pause")
 		}
 	}
-	for _, next := range []fluxgate.Demand{waiting, strict} {
+	for _, next := range []store.Demand{waiting, strict} {
 		w := newWorld(t)
-		contended(w, fluxgate.PerSecond(100))
+		contended(w, rules.PerSecond(100))
 		if !w.take(w.here, next).Admitted() {
 			t.Errorf("a pause refuses %+v", next)
 		}
@@ -62,7 +63,7 @@ func TestContended_Pause(t *testing.T) {
 func TestContended_SmallBuckets(t *testing.T) {
 	for capacity, most := range map[int64]time.Duration{1: 0, 4: 20 * time.Millisecond} {
 		w := newWorld(t)
-		d := contended(w, fluxgate.Band{Capacity: capacity, RefillTokens: 1, Refill: 10 * time.Millisecond})
+		d := contended(w, rules.Band{Capacity: capacity, RefillTokens: 1, Refill: 10 * time.Millisecond})
 		w.clock.Advance(max(0, most-10*time.Millisecond))
 		if !w.take(w.here, d).Admitted() {
 			t.Errorf("a bucket of %d pauses for more than %v", capacity, most)
@@ -73,7 +74,7 @@ func TestContended_SmallBuckets(t *testing.T) {
 // After a pause one request asks. The others are refused until it has the answer.
 func TestContended_OneAsks(t *testing.T) {
 	w := newWorld(t)
-	d := contended(w, fluxgate.PerSecond(100))
+	d := contended(w, rules.PerSecond(100))
 	w.clock.Advance(lease.MaxPause)
 	nested := w.Store
 	w.Store = &slow{nested, func() {
@@ -93,9 +94,9 @@ func TestContended_OneAsks(t *testing.T) {
 // was refused then says nothing about now.
 func TestContended_AllAskLater(t *testing.T) {
 	w := newWorld(t)
-	d := contended(w, fluxgate.PerSecond(100))
+	d := contended(w, rules.PerSecond(100))
 	w.clock.Advance(2 * lease.MaxPause)
-	nested, later := w.Store, new(fluxgate.Outcome)
+	nested, later := w.Store, new(store.Outcome)
 	w.Store = &slow{nested, func() {
 		w.Store = nested
 		later = w.take(w.here, d)
@@ -109,7 +110,7 @@ func TestContended_AllAskLater(t *testing.T) {
 // than one may be.
 func TestContended_PauseOfALease(t *testing.T) {
 	w := newWorld(t)
-	band := fluxgate.PerSecond(400)
+	band := rules.PerSecond(400)
 	d, rest := demand("a", 1, band), demand("a", band.Capacity, band)
 	d.Leased = true
 	rest.Min, rest.Strict = 1, true
@@ -132,7 +133,7 @@ func TestContended_PauseOfALease(t *testing.T) {
 // the request.
 func TestContended_OtherDemandRefuses(t *testing.T) {
 	w := newWorld(t)
-	d, other := contended(w, fluxgate.PerSecond(100)), demand("b", 6, perMinute)
+	d, other := contended(w, rules.PerSecond(100)), demand("b", 6, perMinute)
 	w.take(w.there, other)
 	w.clock.Advance(lease.MaxPause)
 	if w.take(w.here, d, other).Admitted() || !w.take(w.here, d).Admitted() {
@@ -143,7 +144,7 @@ func TestContended_OtherDemandRefuses(t *testing.T) {
 // A gateway that is alone does not pause after it took the token itself.
 func TestContended_Alone(t *testing.T) {
 	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
-		s, d := gateway(), demand("a", 1, fluxgate.PerSecond(30))
+		s, d := gateway(), demand("a", 1, rules.PerSecond(30))
 		f.load(s, d, 1_000, 2*time.Second)
 		f.calls.Store(0)
 		if admitted := f.load(s, d, 1_000, time.Second); admitted < 29 || f.calls.Load() > 2*admitted+2 {
@@ -156,8 +157,8 @@ func TestContended_Alone(t *testing.T) {
 // before it took longer.
 func TestContended_AloneAndEarly(t *testing.T) {
 	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
-		s, d := gateway(), demand("a", 1, fluxgate.PerSecond(30))
-		f.take(s, demand("a", 30, fluxgate.PerSecond(30)))
+		s, d := gateway(), demand("a", 1, rules.PerSecond(30))
+		f.take(s, demand("a", 30, rules.PerSecond(30)))
 		start := time.Now()
 		f.latency = 20 * time.Millisecond
 		f.take(s, d)
@@ -173,11 +174,11 @@ func TestContended_AloneAndEarly(t *testing.T) {
 
 // slow is a store with something that happens during a call.
 type slow struct {
-	fluxgate.Store
+	store.Store
 	during func()
 }
 
-func (s *slow) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
+func (s *slow) Take(ctx context.Context, demands []store.Demand, out *store.Outcome) error {
 	s.during()
 	return s.Store.Take(ctx, demands, out)
 }

@@ -1,5 +1,5 @@
 // Package lease answers requests from memory, so that busy buckets and blocked callers
-// cost the shared store little. It wraps any [fluxgate.Store].
+// cost the shared store little. It wraps any [store.Store].
 //
 // # Refusals
 //
@@ -11,10 +11,10 @@
 // at most MaxAge. What this process settles or resets otherwise, and a change of the
 // rule, is seen at once.
 //
-// Such an answer has the source [fluxgate.FromNegativeCache]. Its numbers are lower
+// Such an answer has the source [store.FromNegativeCache]. Its numbers are lower
 // bounds, as far as this process knows: other gateways may take tokens meanwhile, and
 // the wait is that of the least cost that was refused.
-// Other demands of the request have the status [fluxgate.NotAsked].
+// Other demands of the request have the status [store.NotAsked].
 //
 // # Leases
 //
@@ -53,7 +53,7 @@
 // [MaxPause] after the bucket had too few and while a request asks it, or because other
 // gateways hold them: at most a third of the capacity, for at most Time.
 //
-// Such an answer has the source [fluxgate.FromLease]. Its receipt has the moment at
+// Such an answer has the source [store.FromLease]. Its receipt has the moment at
 // which the slice was taken, so that what is settled follows the rule of the store.
 //
 // A request stays all or nothing: if one of its demands is refused, what was spent for

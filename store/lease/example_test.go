@@ -6,6 +6,7 @@ import (
 	"log"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/store/lease"
 	"github.com/fluxgate/fluxgate/store/memstore"
 	"github.com/fluxgate/fluxgate/store/redisstore"
@@ -14,7 +15,7 @@ import (
 // An engine over Redis that answers busy and blocked callers from memory.
 func ExampleNew() {
 	ctx := context.Background()
-	rules := fluxgate.Must(fluxgate.NewRuleSet("api", fluxgate.Rule{ID: "all", Bands: []fluxgate.Band{fluxgate.PerSecond(10_000)}}))
+	set := fluxgate.Must(rules.NewSet("api", rules.Rule{ID: "all", Bands: []rules.Band{rules.PerSecond(10_000)}}))
 	redis, err := redisstore.Open(ctx, "redis://localhost:6379", redisstore.Config{})
 	if err != nil {
 		log.Print(err)
@@ -23,7 +24,7 @@ func ExampleNew() {
 	store := lease.New(redis, lease.Config{}) // closes redis too
 	defer store.Close()
 	local := fluxgate.Must(memstore.New(memstore.Config{})) // while Redis is unavailable
-	engine, err := fluxgate.New(store, fluxgate.Static(rules), fluxgate.WithAutoFallback(local))
+	engine, err := fluxgate.New(store, fluxgate.Static(set), fluxgate.WithAutoFallback(local))
 	if err != nil {
 		log.Print(err)
 		return

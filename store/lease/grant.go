@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // asking is a call for a slice. Requests for which no slice has enough wait for it.
@@ -42,7 +42,7 @@ func (l *lease) notAsked() {
 func (l *lease) failed(sent time.Time, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !errors.Is(err, fluxgate.ErrNotSent) {
+	if !errors.Is(err, store.ErrNotSent) {
 		l.askAfter = sent.Add(Pause)
 	}
 	l.asked(err)
@@ -56,11 +56,11 @@ func (l *lease) asked(err error) {
 }
 
 // answered keeps what the store has granted beyond a cost.
-func (l *lease) answered(sent time.Time, asked, cost int64, result *fluxgate.Result) {
+func (l *lease) answered(sent time.Time, asked, cost int64, result *store.Result) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.asked(nil)
-	if result.Status == fluxgate.Unavailable {
+	if result.Status == store.Unavailable {
 		l.askAfter = sent.Add(Pause)
 		return
 	}
@@ -70,8 +70,8 @@ func (l *lease) answered(sent time.Time, asked, cost int64, result *fluxgate.Res
 		l.counts.slices.Add(1)
 		l.counts.granted.Add(more)
 	}
-	short := result.Status == fluxgate.OK && result.Granted > 0 && result.Granted < cost+asked
-	if !short && result.Status != fluxgate.Rejected {
+	short := result.Status == store.OK && result.Granted > 0 && result.Granted < cost+asked
+	if !short && result.Status != store.Rejected {
 		return
 	}
 	l.refuseCost = 1 // nothing is left
@@ -101,21 +101,21 @@ func (l *lease) keep(now time.Time, s slice) {
 }
 
 // learn keeps an answer of the store.
-func (l *lease) learn(sent time.Time, result *fluxgate.Result) {
+func (l *lease) learn(sent time.Time, result *store.Result) {
 	known := *result
 	known.Bands = slices.Clone(result.Bands)
 	l.known, l.knownSent = known, sent
 }
 
 // write writes the result of a demand that was decided from memory.
-func (l *lease) write(p *part, now time.Time, result *fluxgate.Result) {
+func (l *lease) write(p *part, now time.Time, result *store.Result) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	d, passed := p.demand, now.Sub(l.knownSent)
-	result.Status, result.Source = fluxgate.OK, fluxgate.FromLease
+	result.Status, result.Source = store.OK, store.FromLease
 	result.Granted, result.Now = d.Cost, p.at
 	if p.verdict == refusedByPause {
-		result.Status, result.Granted, result.Now = fluxgate.Rejected, 0, l.known.Now+passed.Microseconds()
+		result.Status, result.Granted, result.Now = store.Rejected, 0, l.known.Now+passed.Microseconds()
 		result.Wait = max(time.Microsecond, l.refuseUntil.Sub(now))
 	}
 	held := l.held()
@@ -145,14 +145,14 @@ func (l *lease) unused(current int64) bool {
 }
 
 // end makes the lease void, and returns what is left of it.
-func (l *lease) end(now time.Time) []fluxgate.Taken {
+func (l *lease) end(now time.Time) []store.Taken {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ended = true
-	var left []fluxgate.Taken
+	var left []store.Taken
 	for i := range l.slices {
 		if n := l.live(i, now); n > 0 {
-			left = append(left, fluxgate.Taken{Key: l.key, Bands: l.bands, Cost: n, Asked: n, Source: fluxgate.FromLease, At: l.slices[i].at})
+			left = append(left, store.Taken{Key: l.key, Bands: l.bands, Cost: n, Asked: n, Source: store.FromLease, At: l.slices[i].at})
 			l.waste(i)
 		}
 	}

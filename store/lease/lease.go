@@ -4,8 +4,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/bucket"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 const (
@@ -41,8 +41,8 @@ const (
 
 // lease is what a gateway has of one bucket set.
 type lease struct {
-	key        fluxgate.Key
-	bands      []fluxgate.ExactBand
+	key        store.Key
+	bands      []store.ExactBand
 	generation uint64
 	capacity   int64 // the smallest of the bands
 	gateways   func() int
@@ -64,7 +64,7 @@ type lease struct {
 	// what was spent for them.
 	undecided, reserved int64
 	// known is the last answer of the store, and when the call for it was sent.
-	known     fluxgate.Result
+	known     store.Result
 	knownSent time.Time
 }
 
@@ -84,7 +84,7 @@ type slice struct {
 
 // leasable reports whether a demand of this sort can be met from a slice. The bounds are
 // those of token buckets.
-func leasable(d *fluxgate.Demand) bool {
+func leasable(d *store.Demand) bool {
 	if d.Strict || d.Cost == 0 || d.Min > 0 || d.MaxWait > 0 || mayDebitRefused(*d) {
 		return false
 	}
@@ -98,7 +98,7 @@ func leasable(d *fluxgate.Demand) bool {
 
 // slow reports whether a pause regains less than a slice. What is lost of a slice then
 // comes back late, and the bucket admits so little that the store can decide it.
-func slow(bands []fluxgate.ExactBand) bool {
+func slow(bands []store.ExactBand) bool {
 	for i := range bands {
 		if bands[i].Regained(Pause.Microseconds(), 1) < minSlice {
 			return true
@@ -108,7 +108,7 @@ func slow(bands []fluxgate.ExactBand) bool {
 }
 
 // capacity is what a bucket set has at most.
-func capacity(bands []fluxgate.ExactBand) int64 {
+func capacity(bands []store.ExactBand) int64 {
 	smallest := bands[0].Capacity
 	for i := range bands {
 		smallest = min(smallest, bands[i].Capacity)
@@ -133,7 +133,7 @@ const (
 
 // part is one demand of a request, and how it is decided.
 type part struct {
-	demand  *fluxgate.Demand
+	demand  *store.Demand
 	lease   *lease // nil if the bucket is not leased
 	joint   bool   // another demand of the request may refuse it
 	counted int64  // the epoch in which the lease has counted it

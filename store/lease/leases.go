@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // leases are those of hot buckets. Buckets share its places by their ids, which are
@@ -25,19 +25,19 @@ type leases struct {
 // epoch returns the number of the current one.
 func (t *leases) epoch(now time.Time) int64 { return int64(now.Sub(t.start)/epoch) + 1 }
 
-func (t *leases) place(id fluxgate.KeyID) *atomic.Pointer[lease] {
+func (t *leases) place(id store.KeyID) *atomic.Pointer[lease] {
 	return &t.places[binary.LittleEndian.Uint16(id[:])%uint16(len(t.places))]
 }
 
 // fits reports whether a slice is enough for some demands like this one. Larger ones are
 // left to the store: for them a slice would be lost.
-func (t *leases) fits(d *fluxgate.Demand) bool {
+func (t *leases) fits(d *store.Demand) bool {
 	return leasable(d) && d.Cost <= largest(capacity(d.Bands), t.gateways())/requestsPerSlice
 }
 
 // decides reports whether a slice has enough for a demand, and whether a pause refuses it
 // otherwise.
-func (t *leases) decides(d *fluxgate.Demand, joint bool, generation uint64, now time.Time) (holds, refuses bool) {
+func (t *leases) decides(d *store.Demand, joint bool, generation uint64, now time.Time) (holds, refuses bool) {
 	l := t.place(d.Key.ID).Load()
 	if l == nil || !t.fits(d) || !l.isOf(d, generation) {
 		return false, false
@@ -49,15 +49,15 @@ func (t *leases) decides(d *fluxgate.Demand, joint bool, generation uint64, now 
 }
 
 // pause reports whether the pause of a lease refuses one of the demands.
-func (t *leases) pause(demands []fluxgate.Demand, generation uint64, now time.Time) bool {
-	return slices.ContainsFunc(demands, func(d fluxgate.Demand) bool {
+func (t *leases) pause(demands []store.Demand, generation uint64, now time.Time) bool {
+	return slices.ContainsFunc(demands, func(d store.Demand) bool {
 		_, refuses := t.decides(&d, len(demands) > 1, generation, now)
 		return refuses && !d.Shadow
 	})
 }
 
 // of returns the lease for a demand, or nil if there is none and the bucket is not hot.
-func (t *leases) of(d *fluxgate.Demand, current int64, generation uint64) *lease {
+func (t *leases) of(d *store.Demand, current int64, generation uint64) *lease {
 	if !t.fits(d) {
 		return nil
 	}
@@ -90,18 +90,18 @@ func (t *leases) of(d *fluxgate.Demand, current int64, generation uint64) *lease
 }
 
 // isOf reports whether a demand is for the bucket set of the lease, as it was then.
-func (l *lease) isOf(d *fluxgate.Demand, generation uint64) bool {
+func (l *lease) isOf(d *store.Demand, generation uint64) bool {
 	return l.key.ID == d.Key.ID && l.generation == generation && sameBands(l.bands, d.Bands)
 }
 
 // sameBands compares the lists first, which are those of a rule and not changed.
-func sameBands(a, b []fluxgate.ExactBand) bool {
+func sameBands(a, b []store.ExactBand) bool {
 	return len(a) == len(b) && (&a[0] == &b[0] || slices.Equal(a, b))
 }
 
 // hot counts a request and reports whether there are enough for a slice. Counts that
 // collide or are lost make a bucket hot later or sooner, which does no harm.
-func (t *leases) hot(id fluxgate.KeyID, current int64) bool {
+func (t *leases) hot(id store.KeyID, current int64) bool {
 	cell := &t.heat[binary.LittleEndian.Uint16(id[:])]
 	name := uint64(binary.LittleEndian.Uint32(id[2:]))<<32 | uint64(uint16(current))<<16
 	n := uint64(1)

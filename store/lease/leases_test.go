@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/lease"
 	"github.com/fluxgate/fluxgate/store/memstore"
 )
@@ -19,7 +21,7 @@ import (
 // fleet is a store in memory on virtual time, and gateways that share it.
 type fleet struct {
 	testing.TB
-	fluxgate.Store
+	store.Store
 	latency time.Duration
 	fail    error // what the store answers
 	calls   atomic.Int64
@@ -27,7 +29,7 @@ type fleet struct {
 }
 
 // Take takes as long as a call to a server.
-func (f *fleet) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
+func (f *fleet) Take(ctx context.Context, demands []store.Demand, out *store.Outcome) error {
 	f.calls.Add(1)
 	time.Sleep(f.latency / 2)
 	defer time.Sleep(f.latency / 2)
@@ -41,7 +43,7 @@ func (f *fleet) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxga
 	return err
 }
 
-func (f *fleet) Settle(ctx context.Context, takes fluxgate.Takes, actual []int64) ([]fluxgate.Settlement, error) {
+func (f *fleet) Settle(ctx context.Context, takes store.Takes, actual []int64) ([]store.Settlement, error) {
 	settled, err := f.Store.Settle(ctx, takes, actual)
 	for i := range settled {
 		f.taken.Add(-settled[i].Returned)
@@ -59,9 +61,9 @@ func onVirtualTime(t *testing.T, run func(f *fleet, gateway func() *lease.Store)
 	})
 }
 
-func (f *fleet) take(s fluxgate.Store, demands ...fluxgate.Demand) *fluxgate.Outcome {
+func (f *fleet) take(s store.Store, demands ...store.Demand) *store.Outcome {
 	f.Helper()
-	out := new(fluxgate.Outcome)
+	out := new(store.Outcome)
 	if err := s.Take(f.Context(), demands, out); err != nil {
 		f.Fatal(err)
 	}
@@ -69,7 +71,7 @@ func (f *fleet) take(s fluxgate.Store, demands ...fluxgate.Demand) *fluxgate.Out
 }
 
 // load sends requests at an even rate and returns how many were admitted.
-func (f *fleet) load(s fluxgate.Store, d fluxgate.Demand, perSecond int, during time.Duration) (admitted int64) {
+func (f *fleet) load(s store.Store, d store.Demand, perSecond int, during time.Duration) (admitted int64) {
 	f.Helper()
 	step := time.Second / time.Duration(perSecond)
 	for end := time.Now().Add(during); time.Now().Before(end); {
@@ -83,7 +85,7 @@ func (f *fleet) load(s fluxgate.Store, d fluxgate.Demand, perSecond int, during 
 }
 
 // untilFresh sends requests until a new slice was granted.
-func (f *fleet) untilFresh(s *lease.Store, d fluxgate.Demand) {
+func (f *fleet) untilFresh(s *lease.Store, d store.Demand) {
 	f.load(s, d, 1_000, 300*time.Millisecond)
 	for n := s.Stats().Slices; s.Stats().Slices == n; {
 		f.load(s, d, 1_000, time.Millisecond)
@@ -91,18 +93,18 @@ func (f *fleet) untilFresh(s *lease.Store, d fluxgate.Demand) {
 }
 
 // left is what the shared store has.
-func (f *fleet) left(d fluxgate.Demand) int64 {
+func (f *fleet) left(d store.Demand) int64 {
 	f.Helper()
 	d.Cost = 0
-	out := new(fluxgate.Outcome)
-	if err := f.Peek(f.Context(), []fluxgate.Demand{d}, out); err != nil {
+	out := new(store.Outcome)
+	if err := f.Peek(f.Context(), []store.Demand{d}, out); err != nil {
 		f.Fatal(err)
 	}
 	return out.Results[0].Bands[0].Remaining
 }
 
 // large has enough for a test, and refills no faster than a leased band has to.
-var large = fluxgate.Band{Capacity: 100_000, RefillTokens: 200, Refill: time.Second}
+var large = rules.Band{Capacity: 100_000, RefillTokens: 200, Refill: time.Second}
 
 // A hot bucket is asked some times a second, and what was taken from it is what was
 // admitted and what the gateway holds.
@@ -126,7 +128,7 @@ func TestLease_Spend(t *testing.T) {
 // What is left of two slices is not lost when the next one is granted.
 func TestLease_Remnants(t *testing.T) {
 	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
-		s, d := gateway(), demand("a", 1, fluxgate.Band{Capacity: 600, RefillTokens: 200, Refill: time.Second})
+		s, d := gateway(), demand("a", 1, rules.Band{Capacity: 600, RefillTokens: 200, Refill: time.Second})
 		f.latency = 0
 		for i := range 600 {
 			d.Cost = 1 + int64(i*i%7) // also more than a slice has left
@@ -142,23 +144,23 @@ func TestLease_Remnants(t *testing.T) {
 // A bucket with few requests is not leased, and a small limit never.
 func TestLease_Cold(t *testing.T) {
 	for name, c := range map[string]struct {
-		band        fluxgate.Band
-		consistency fluxgate.Consistency
+		band        rules.Band
+		consistency rules.Consistency
 		perSecond   int
 		leased      bool
 	}{
 		"few requests":                   {large, "", 50, false},
-		"few requests of a leased rule":  {large, fluxgate.ConsistencyLeased, 50, true},
-		"many requests":                  {large, fluxgate.ConsistencyAuto, 500, true},
-		"many requests of a strict rule": {large, fluxgate.ConsistencyStrict, 500, false},
-		"a small limit of a leased rule": {fluxgate.PerMinute(39), fluxgate.ConsistencyLeased, 500, false},
-		"a sliding window":               {fluxgate.Band{Kind: fluxgate.SlidingWindow, Capacity: 100_000, Refill: time.Minute}, fluxgate.ConsistencyLeased, 500, false},
-		"the smallest limit":             {fluxgate.Band{Capacity: 40, RefillTokens: 200, Refill: time.Second}, fluxgate.ConsistencyLeased, 500, true},
+		"few requests of a leased rule":  {large, rules.ConsistencyLeased, 50, true},
+		"many requests":                  {large, rules.ConsistencyAuto, 500, true},
+		"many requests of a strict rule": {large, rules.ConsistencyStrict, 500, false},
+		"a small limit of a leased rule": {rules.PerMinute(39), rules.ConsistencyLeased, 500, false},
+		"a sliding window":               {rules.Band{Kind: rules.SlidingWindow, Capacity: 100_000, Refill: time.Minute}, rules.ConsistencyLeased, 500, false},
+		"the smallest limit":             {rules.Band{Capacity: 40, RefillTokens: 200, Refill: time.Second}, rules.ConsistencyLeased, 500, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
 				s, d := gateway(), demand("a", 1, c.band)
-				d.Strict, d.Leased = c.consistency == fluxgate.ConsistencyStrict, c.consistency == fluxgate.ConsistencyLeased
+				d.Strict, d.Leased = c.consistency == rules.ConsistencyStrict, c.consistency == rules.ConsistencyLeased
 				f.load(s, d, c.perSecond, time.Second)
 				if leased := s.Stats().Slices > 0; leased != c.leased {
 					t.Errorf("leased %t: %+v", leased, s.Stats())
@@ -213,7 +215,7 @@ func TestLease_HostileCost(t *testing.T) {
 		hostile := d
 		hostile.Cost = math.MaxInt64
 		for range 500 {
-			if r := f.take(s, hostile).Results[0]; r.Status != fluxgate.TooCostly || r.Source != fluxgate.FromStore {
+			if r := f.take(s, hostile).Results[0]; r.Status != store.TooCostly || r.Source != store.FromStore {
 				t.Fatalf("a cost of %d: %+v", hostile.Cost, r)
 			}
 			if !f.take(s, d).Admitted() {
@@ -232,12 +234,12 @@ func TestLease_Expiry(t *testing.T) {
 		s, d := gateway(), demand("a", 1, large)
 		f.untilFresh(s, d)
 		time.Sleep(100 * time.Millisecond)
-		if r := f.take(s, d).Results[0]; r.Source != fluxgate.FromLease {
+		if r := f.take(s, d).Results[0]; r.Source != store.FromLease {
 			t.Errorf("within the lease time: %+v", r)
 		}
 		before, held := s.Stats().Wasted, s.Stats().Held
 		time.Sleep(lease.Time - 100*time.Millisecond)
-		if r := f.take(s, d).Results[0]; r.Source != fluxgate.FromStore || held < 10 {
+		if r := f.take(s, d).Results[0]; r.Source != store.FromStore || held < 10 {
 			t.Errorf("after the lease time, with %d: %+v", held, r)
 		}
 		if stats := s.Stats(); stats.Wasted-before != held {
@@ -259,7 +261,7 @@ func TestLease_SpentAfterRefusals(t *testing.T) {
 		if !f.take(s, rest).Admitted() || f.take(s, waiting).Admitted() {
 			t.Fatal("the store has tokens left")
 		}
-		if r := f.take(s, d).Results[0]; r.Source != fluxgate.FromLease || r.Granted != 5 {
+		if r := f.take(s, d).Results[0]; r.Source != store.FromLease || r.Granted != 5 {
 			t.Errorf("with %d held: %+v", s.Stats().Held, r)
 		}
 	})
@@ -269,7 +271,7 @@ func TestLease_SpentAfterRefusals(t *testing.T) {
 // refuses it, or if there is no answer.
 func TestLease_AllOrNothing(t *testing.T) {
 	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
-		s, hot, small := gateway(), demand("a", 1, large), demand("b", 1, fluxgate.PerHour(3))
+		s, hot, small := gateway(), demand("a", 1, large), demand("b", 1, rules.PerHour(3))
 		f.untilFresh(s, hot)
 		before := s.Stats().Held
 		for i := range 6 {
@@ -283,15 +285,15 @@ func TestLease_AllOrNothing(t *testing.T) {
 		}
 		synctest.Wait() // for calls ahead
 		f.fail = errors.New("away")
-		other := demand("c", 1, fluxgate.PerHour(3))
-		if err := s.Take(f.Context(), []fluxgate.Demand{hot, other}, new(fluxgate.Outcome)); !errors.Is(err, f.fail) {
+		other := demand("c", 1, rules.PerHour(3))
+		if err := s.Take(f.Context(), []store.Demand{hot, other}, new(store.Outcome)); !errors.Is(err, f.fail) {
 			t.Errorf("the error is %v", err)
 		}
 		if held := s.Stats().Held; held != before-3 {
 			t.Errorf("%d of %d are held after a request without an answer", held, before)
 		}
 		// What is held is spent while the store is away.
-		if r := f.take(s, hot).Results[0]; r.Source != fluxgate.FromLease || r.Granted != 1 {
+		if r := f.take(s, hot).Results[0]; r.Source != store.FromLease || r.Granted != 1 {
 			t.Errorf("while the store is away: %+v", r)
 		}
 	})
@@ -302,7 +304,7 @@ func TestLease_AllOrNothing(t *testing.T) {
 func TestLease_RefusedByAnother(t *testing.T) {
 	for _, cost := range []int64{1, 8} {
 		onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
-			s, shared, own := gateway(), demand("a", 1, large), demand("b", 1, fluxgate.PerHour(1))
+			s, shared, own := gateway(), demand("a", 1, large), demand("b", 1, rules.PerHour(1))
 			costly := shared
 			costly.Cost = cost
 			own.Strict = true
@@ -337,7 +339,7 @@ func TestLease_RefusedByAnother(t *testing.T) {
 // A bucket that runs dry is asked 20 times a second, and everything it regains is spent.
 func TestLease_Saturated(t *testing.T) {
 	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
-		s, d := gateway(), demand("a", 1, fluxgate.PerSecond(1_000))
+		s, d := gateway(), demand("a", 1, rules.PerSecond(1_000))
 		f.load(s, d, 5_000, time.Second) // it is empty then
 		f.calls.Store(0)
 		admitted := f.load(s, d, 5_000, 2*time.Second)
@@ -345,9 +347,9 @@ func TestLease_Saturated(t *testing.T) {
 		if admitted < 1_940 || admitted > 2_000+int64(lease.Time/time.Millisecond) || f.calls.Load() > 2*30 || stats.Wasted > 0 {
 			t.Errorf("%d admitted with %d calls: %+v", admitted, f.calls.Load(), stats)
 		}
-		var paused *fluxgate.Result
+		var paused *store.Result
 		for paused == nil {
-			if r := f.take(s, d).Results[0]; r.Status == fluxgate.Rejected && r.Source == fluxgate.FromLease {
+			if r := f.take(s, d).Results[0]; r.Status == store.Rejected && r.Source == store.FromLease {
 				paused = &r
 			}
 		}
@@ -357,10 +359,10 @@ func TestLease_Saturated(t *testing.T) {
 		// Requests that can wait go to the store, and those of strict rules.
 		waiting, strict := d, d
 		waiting.MaxWait, strict.Strict = time.Second, true
-		if out := f.take(s, waiting); !out.Admitted() || out.Results[0].Source != fluxgate.FromStore {
+		if out := f.take(s, waiting); !out.Admitted() || out.Results[0].Source != store.FromStore {
 			t.Errorf("a request that can wait: %+v", out.Results[0])
 		}
-		if r := f.take(s, strict).Results[0]; r.Source != fluxgate.FromStore {
+		if r := f.take(s, strict).Results[0]; r.Source != store.FromStore {
 			t.Errorf("a request of a strict rule: %+v", r)
 		}
 	})
@@ -368,7 +370,7 @@ func TestLease_Saturated(t *testing.T) {
 
 // A limit that refills slowly is not leased: what is lost of a slice comes back late.
 func TestLease_SlowLimits(t *testing.T) {
-	for _, band := range []fluxgate.Band{fluxgate.PerSecond(199), fluxgate.PerDay(1_000_000)} {
+	for _, band := range []rules.Band{rules.PerSecond(199), rules.PerDay(1_000_000)} {
 		onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
 			s, d := gateway(), demand("a", 1, band)
 			d.Leased = true
@@ -383,7 +385,7 @@ func TestLease_SlowLimits(t *testing.T) {
 // A pause refuses neither other rules' requests nor for shadow rules.
 func TestLease_PauseOfShadowRule(t *testing.T) {
 	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
-		s, shadow, other := gateway(), demand("a", 1, fluxgate.PerSecond(1_000)), demand("b", 1, large)
+		s, shadow, other := gateway(), demand("a", 1, rules.PerSecond(1_000)), demand("b", 1, large)
 		shadow.Shadow = true
 		rejected := 0
 		for range 10_000 {
@@ -391,7 +393,7 @@ func TestLease_PauseOfShadowRule(t *testing.T) {
 			if !out.Admitted() || out.Results[1].Granted != 1 {
 				t.Fatalf("a shadow rule refuses: %+v", out.Results)
 			}
-			if out.Results[0].Status == fluxgate.Rejected {
+			if out.Results[0].Status == store.Rejected {
 				rejected++
 			}
 			time.Sleep(200 * time.Microsecond)
@@ -405,10 +407,10 @@ func TestLease_PauseOfShadowRule(t *testing.T) {
 // A pause does not keep an overdraft of the same request from the store.
 func TestLease_PauseAndOverdraft(t *testing.T) {
 	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
-		s, d, used := gateway(), demand("a", 1, fluxgate.PerSecond(1_000)), demand("b", 100, large)
+		s, d, used := gateway(), demand("a", 1, rules.PerSecond(1_000)), demand("b", 100, large)
 		used.Overdraft = true
 		f.load(s, d, 5_000, time.Second)
-		for s.Stats().Paused == 0 || f.take(s, d).Results[0].Source != fluxgate.FromLease {
+		for s.Stats().Paused == 0 || f.take(s, d).Results[0].Source != store.FromLease {
 			time.Sleep(time.Millisecond)
 		}
 		if out := f.take(s, d, used); out.Results[1].Granted != 100 || f.left(used) != large.Capacity-100 {
@@ -422,15 +424,15 @@ func TestLease_Void(t *testing.T) {
 	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
 		s, d := gateway(), demand("a", 1, large)
 		f.load(s, d, 1_000, 200*time.Millisecond)
-		if _, err := s.Reset(f.Context(), fluxgate.Reset{Key: d.Key}); err != nil {
+		if _, err := s.Reset(f.Context(), store.Reset{Key: d.Key}); err != nil {
 			t.Fatal(err)
 		}
-		if r := f.take(s, d).Results[0]; r.Source != fluxgate.FromStore {
+		if r := f.take(s, d).Results[0]; r.Source != store.FromStore {
 			t.Errorf("after a reset: %+v", r)
 		}
 		f.load(s, d, 1_000, 200*time.Millisecond)
-		changed := demand("a", 1, fluxgate.Band{Capacity: 200_000, RefillTokens: 1, Refill: time.Hour})
-		if r := f.take(s, changed).Results[0]; r.Source != fluxgate.FromStore {
+		changed := demand("a", 1, rules.Band{Capacity: 200_000, RefillTokens: 1, Refill: time.Hour})
+		if r := f.take(s, changed).Results[0]; r.Source != store.FromStore {
 			t.Errorf("after a change of the rule: %+v", r)
 		}
 		if stats := s.Stats(); stats.Wasted == 0 {
@@ -448,7 +450,7 @@ func TestLease_VoidGrant(t *testing.T) {
 		for f.calls.Store(0); f.calls.Load() == 0; synctest.Wait() {
 			f.take(s, d)
 		}
-		if _, err := s.Reset(t.Context(), fluxgate.Reset{Key: d.Key}); err != nil {
+		if _, err := s.Reset(t.Context(), store.Reset{Key: d.Key}); err != nil {
 			t.Fatal(err)
 		}
 		f.take(s, d)
@@ -470,7 +472,7 @@ func TestLease_LostAnswer(t *testing.T) {
 		synctest.Wait() // for calls ahead
 		f.fail = errors.New("away")
 		for range 20 {
-			_ = s.Take(f.Context(), []fluxgate.Demand{d}, new(fluxgate.Outcome))
+			_ = s.Take(f.Context(), []store.Demand{d}, new(store.Outcome))
 		}
 		f.fail = nil
 		if r := f.take(s, d).Results[0]; r.Granted != 1 || s.Stats().Slices > 0 {
@@ -491,8 +493,8 @@ func TestLease_NotSent(t *testing.T) {
 		s, d := gateway(), demand("a", 1, large)
 		d.Leased = true
 		synctest.Wait() // for calls ahead
-		f.fail = fluxgate.ErrNotSent
-		_ = s.Take(f.Context(), []fluxgate.Demand{d}, new(fluxgate.Outcome))
+		f.fail = store.ErrNotSent
+		_ = s.Take(f.Context(), []store.Demand{d}, new(store.Outcome))
 		f.fail = nil
 		f.take(s, d)
 		if s.Stats().Slices != 1 {
@@ -535,7 +537,7 @@ func TestLease_Close(t *testing.T) {
 }
 
 // crowd sends requests at once and returns how long they took.
-func (f *fleet) crowd(s fluxgate.Store, request func(i int) []fluxgate.Demand) time.Duration {
+func (f *fleet) crowd(s store.Store, request func(i int) []store.Demand) time.Duration {
 	start := time.Now()
 	var crowd sync.WaitGroup
 	for i := range 64 {
@@ -552,7 +554,7 @@ func TestLease_Crowd(t *testing.T) {
 	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
 		s, d := gateway(), demand("a", 1, large)
 		d.Leased = true
-		took := f.crowd(s, func(int) []fluxgate.Demand { return []fluxgate.Demand{d} })
+		took := f.crowd(s, func(int) []store.Demand { return []store.Demand{d} })
 		time.Sleep(f.latency) // a slice may be under way
 		if stats := s.Stats(); took > 3*f.latency || f.calls.Load() > 20 || f.taken.Load() != 64+stats.Held {
 			f.Errorf("64 requests took %v and %d calls: %+v", took, f.calls.Load(), stats)
@@ -565,11 +567,11 @@ func TestLease_CrowdOfTwoRules(t *testing.T) {
 	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
 		s, a, b := gateway(), demand("a", 1, large), demand("b", 1, large)
 		a.Leased, b.Leased = true, true
-		took := f.crowd(s, func(i int) []fluxgate.Demand {
+		took := f.crowd(s, func(i int) []store.Demand {
 			if i%2 == 0 {
-				return []fluxgate.Demand{a, b}
+				return []store.Demand{a, b}
 			}
-			return []fluxgate.Demand{b, a}
+			return []store.Demand{b, a}
 		})
 		taken := f.taken.Load()
 		if stats := s.Stats(); took > 5*f.latency || taken != 2*64+stats.Held {
@@ -582,7 +584,7 @@ func TestLease_CrowdOfTwoRules(t *testing.T) {
 // it has spent meanwhile is spent in time.
 func TestLease_CrowdOfSlowRules(t *testing.T) {
 	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
-		s, held, slow := gateway(), demand("a", 1, large), make([]fluxgate.Demand, 4)
+		s, held, slow := gateway(), demand("a", 1, large), make([]store.Demand, 4)
 		f.untilFresh(s, held)
 		time.Sleep(140 * time.Millisecond)
 		f.latency = 90 * time.Millisecond
@@ -597,8 +599,8 @@ func TestLease_CrowdOfSlowRules(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond)
 		begin := time.Now()
-		out := f.take(s, append([]fluxgate.Demand{held}, slow...)...)
-		if took := time.Since(begin); took > 3*f.latency || out.Results[0].Source != fluxgate.FromStore {
+		out := f.take(s, append([]store.Demand{held}, slow...)...)
+		if took := time.Since(begin); took > 3*f.latency || out.Results[0].Source != store.FromStore {
 			t.Errorf("it took %v: %+v", took, out.Results)
 		}
 		asks.Wait()
@@ -615,7 +617,7 @@ func TestLease_CrowdWithoutAnswer(t *testing.T) {
 		var crowd sync.WaitGroup
 		for range 64 {
 			crowd.Go(func() {
-				if err := s.Take(f.Context(), []fluxgate.Demand{d}, new(fluxgate.Outcome)); !errors.Is(err, f.fail) {
+				if err := s.Take(f.Context(), []store.Demand{d}, new(store.Outcome)); !errors.Is(err, f.fail) {
 					t.Errorf("the error is %v", err)
 				}
 			})
@@ -630,15 +632,15 @@ func TestLease_CrowdWithoutAnswer(t *testing.T) {
 // damaged is a store that cannot read bucket a, and counts the slices that it is
 // asked for.
 type damaged struct {
-	fluxgate.Store
+	store.Store
 	slices int
 }
 
-func (s *damaged) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
+func (s *damaged) Take(ctx context.Context, demands []store.Demand, out *store.Outcome) error {
 	err := s.Store.Take(ctx, demands, out)
 	for i := range demands {
 		if demands[i].Key.ID[0] == 'a' {
-			out.Results[i] = fluxgate.Result{Status: fluxgate.Unavailable, Bands: out.Results[i].Bands}
+			out.Results[i] = store.Result{Status: store.Unavailable, Bands: out.Results[i].Bands}
 			if demands[i].Cost > 1 {
 				s.slices++
 			}

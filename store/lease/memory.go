@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // HoldTime returns for how long tokens can be held in memory where a decision takes up
@@ -15,8 +15,8 @@ func HoldTime(timeout time.Duration) time.Duration {
 	return Time + max(0, timeout-margin)
 }
 
-// FromMemory implements [fluxgate.Store].
-func (s *Store) FromMemory(d *fluxgate.Demand) string {
+// FromMemory implements [store.Store].
+func (s *Store) FromMemory(d *store.Demand) string {
 	switch {
 	case d.Strict:
 		return "none: consistency is strict"
@@ -37,7 +37,7 @@ func (s *Store) FromMemory(d *fluxgate.Demand) string {
 
 // whyNotLeased returns what keeps slices of a bucket set from being taken, "" if nothing
 // does.
-func (s *Store) whyNotLeased(d *fluxgate.Demand) string {
+func (s *Store) whyNotLeased(d *store.Demand) string {
 	most, gateways := capacity(d.Bands), max(1, s.Gateways())
 	switch {
 	case d.MaxWait > 0:

@@ -8,17 +8,19 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/lease"
 	"github.com/fluxgate/fluxgate/store/memstore"
 )
 
 // engine returns an engine over a gateway.
-func (f *fleet) engine(gateway *lease.Store, option fluxgate.Option, rules ...fluxgate.Rule) *fluxgate.Engine {
+func (f *fleet) engine(gateway *lease.Store, option fluxgate.Option, list ...rules.Rule) *fluxgate.Engine {
 	f.Helper()
-	for i := range rules {
-		rules[i].ID = fmt.Sprint("rule-", i)
+	for i := range list {
+		list[i].ID = fmt.Sprint("rule-", i)
 	}
-	set := fluxgate.Must(fluxgate.NewRuleSet("api", rules...))
+	set := fluxgate.Must(rules.NewSet("api", list...))
 	return fluxgate.Must(fluxgate.New(gateway, fluxgate.Static(set), option))
 }
 
@@ -39,18 +41,18 @@ func (f *fleet) check(engine *fluxgate.Engine, requests int) (all []fluxgate.Dec
 // An explanation says of a rule which answers may come from memory, and those do, and no
 // others.
 func TestStore_FromMemory(t *testing.T) {
-	bands := func(all ...fluxgate.Band) []fluxgate.Band { return all }
-	fast := fluxgate.Band{Capacity: 100, RefillTokens: 200, Refill: time.Second}
-	for want, rule := range map[string]fluxgate.Rule{
+	bands := func(all ...rules.Band) []rules.Band { return all }
+	fast := rules.Band{Capacity: 100, RefillTokens: 200, Refill: time.Second}
+	for want, rule := range map[string]rules.Rule{
 		"refusals and leases": {Bands: bands(fast)},
-		"leases":              {Bands: bands(fast), Mode: fluxgate.ModeShadow},
-		"refusals; no leases: capacity 39 is below 40":                 {Bands: bands(fast, fluxgate.PerDay(39))},
-		"refusals; no leases: refills below 200 a second":              {Bands: bands(fast, fluxgate.PerDay(100))},
-		"refusals; no leases: not all bands are token buckets":         {Bands: bands(fluxgate.Band{Kind: fluxgate.Quota, Capacity: 100, Period: "day"})},
-		"refusals; no leases: requests wait for tokens":                {Bands: bands(fluxgate.PerHour(100)), OnLimitExceed: fluxgate.WaitForRefill},
-		"none: consistency is strict":                                  {Bands: bands(fluxgate.PerHour(100)), Consistency: fluxgate.ConsistencyStrict},
-		"none: a slot may be free at any moment":                       {Bands: bands(fluxgate.Band{Kind: fluxgate.Concurrency, Capacity: 50, Hold: time.Hour})},
-		"none: a shadow rule does not refuse; capacity 39 is below 40": {Bands: bands(fluxgate.PerHour(39)), Mode: fluxgate.ModeShadow},
+		"leases":              {Bands: bands(fast), Mode: rules.ModeShadow},
+		"refusals; no leases: capacity 39 is below 40":                 {Bands: bands(fast, rules.PerDay(39))},
+		"refusals; no leases: refills below 200 a second":              {Bands: bands(fast, rules.PerDay(100))},
+		"refusals; no leases: not all bands are token buckets":         {Bands: bands(rules.Band{Kind: rules.Quota, Capacity: 100, Period: "day"})},
+		"refusals; no leases: requests wait for tokens":                {Bands: bands(rules.PerHour(100)), OnLimitExceed: rules.WaitForRefill},
+		"none: consistency is strict":                                  {Bands: bands(rules.PerHour(100)), Consistency: rules.ConsistencyStrict},
+		"none: a slot may be free at any moment":                       {Bands: bands(rules.Band{Kind: rules.Concurrency, Capacity: 50, Hold: time.Hour})},
+		"none: a shadow rule does not refuse; capacity 39 is below 40": {Bands: bands(rules.PerHour(39)), Mode: rules.ModeShadow},
 	} {
 		onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
 			engine := f.engine(gateway(), fluxgate.WithWaiting(time.Second, 100), rule)
@@ -61,8 +63,8 @@ func TestStore_FromMemory(t *testing.T) {
 			var leases, refusals bool
 			for _, d := range f.check(engine, 300) {
 				for b := range d.Bands() {
-					memory := b.Source == fluxgate.FromLease || b.Source == fluxgate.FromNegativeCache
-					leases = leases || memory && b.Status == fluxgate.OK
+					memory := b.Source == store.FromLease || b.Source == store.FromNegativeCache
+					leases = leases || memory && b.Status == store.OK
 					refusals = refusals || memory && !d.Allowed
 				}
 			}
@@ -89,14 +91,14 @@ func TestHoldTime(t *testing.T) {
 // where another rule has refused the last request.
 func TestLease_FallbackLevel(t *testing.T) {
 	const capacity, rate = 2_000, 200
-	shared := fluxgate.Rule{Bands: []fluxgate.Band{{Capacity: capacity, RefillTokens: rate, Refill: time.Second}}}
-	for name, rules := range map[string][]fluxgate.Rule{
+	shared := rules.Rule{Bands: []rules.Band{{Capacity: capacity, RefillTokens: rate, Refill: time.Second}}}
+	for name, list := range map[string][]rules.Rule{
 		"one rule":  {shared},
-		"two rules": {shared, {Bands: []fluxgate.Band{fluxgate.PerSecond(500)}}},
+		"two rules": {shared, {Bands: []rules.Band{rules.PerSecond(500)}}},
 	} {
 		onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
 			local := fluxgate.Must(memstore.New(memstore.Config{}))
-			engine := f.engine(gateway(), fluxgate.WithFallback(local, 1), rules...)
+			engine := f.engine(gateway(), fluxgate.WithFallback(local, 1), list...)
 			start, admitted := time.Now(), 0
 			check := func(requests int) (last fluxgate.Decision) {
 				for _, last = range f.check(engine, requests) {
@@ -106,14 +108,14 @@ func TestLease_FallbackLevel(t *testing.T) {
 				}
 				return last
 			}
-			for last := check(1_500); len(rules) == 2 && (last.Allowed || last.Source != fluxgate.FromLease); {
+			for last := check(1_500); len(list) == 2 && (last.Allowed || last.Source != store.FromLease); {
 				last = check(1)
 			}
 			if admitted < capacity/3 || f.calls.Load() > 400 {
 				f.Errorf("%s: %d calls for %d tokens: the bucket is not leased", name, f.calls.Load(), admitted)
 			}
 			synctest.Wait() // for calls ahead
-			f.fail = fluxgate.ErrNotSent
+			f.fail = store.ErrNotSent
 			check(4_000)
 			if most := capacity + int(rate*time.Since(start).Seconds()); admitted > most || admitted < most*9/10 {
 				f.Errorf("%s: %d of %d admitted", name, admitted, most)

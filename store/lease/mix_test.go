@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/lease"
 	"github.com/fluxgate/fluxgate/store/memstore"
 	"github.com/fluxgate/fluxgate/store/storetest"
@@ -22,9 +24,9 @@ type class struct {
 }
 
 // anyMix returns a bucket and callers who want from a tenth to 20 times of what it gives.
-func anyMix(r *rand.Rand) (fluxgate.Band, []class) {
+func anyMix(r *rand.Rand) (rules.Band, []class) {
 	rate := []int64{100, 200, 400, 1_000, 4_000}[r.IntN(5)]
-	band := fluxgate.Band{Capacity: rate * []int64{1, 1, 2, 10}[r.IntN(4)], RefillTokens: rate, Refill: time.Second}
+	band := rules.Band{Capacity: rate * []int64{1, 1, 2, 10}[r.IntN(4)], RefillTokens: rate, Refill: time.Second}
 	classes := make([]class, 2+r.IntN(2))
 	for i := range classes {
 		c := &classes[i]
@@ -38,29 +40,29 @@ func anyMix(r *rand.Rand) (fluxgate.Band, []class) {
 
 // gatewaysOf is a store that says how many gateways use it.
 type gatewaysOf struct {
-	fluxgate.Store
+	store.Store
 	gateways int
 }
 
 func (g gatewaysOf) Gateways() int { return g.gateways }
 
 // play sends the requests of some seconds, which are the same for a seed.
-func play(t *testing.T, gateways int, band fluxgate.Band, classes []class, leases bool, seed uint64) []class {
+func play(t *testing.T, gateways int, band rules.Band, classes []class, leases bool, seed uint64) []class {
 	const seconds, perSecond = 10, 5_000
 	classes = append([]class(nil), classes...)
 	clock, r := storetest.NewClock(), rand.New(rand.NewPCG(seed, 20))
 	shared := gatewaysOf{fluxgate.Must(memstore.New(memstore.Config{Clock: clock.Now})), gateways}
-	fleet := make([]fluxgate.Store, gateways)
+	fleet := make([]store.Store, gateways)
 	for i := range fleet {
 		if fleet[i] = shared; leases {
 			fleet[i] = lease.New(shared, lease.Config{Now: clock.Now, Go: func(call func()) { call() }})
 		}
 	}
-	own := demand("own", 1, fluxgate.PerDay(1))
+	own := demand("own", 1, rules.PerDay(1))
 	if seed%2 == 0 {
 		own.Strict = true
 	}
-	var out fluxgate.Outcome
+	var out store.Outcome
 	for range seconds * perSecond {
 		for i := range classes {
 			c := &classes[i]
@@ -68,7 +70,7 @@ func play(t *testing.T, gateways int, band fluxgate.Band, classes []class, lease
 				if r.IntN(perSecond) >= due {
 					break
 				}
-				demands := []fluxgate.Demand{demand("shared", c.cost, band), own}
+				demands := []store.Demand{demand("shared", c.cost, band), own}
 				if !c.vetoed {
 					demands = demands[:1]
 				}
@@ -118,8 +120,8 @@ func TestLease_RefusedFlood(t *testing.T) {
 	const gateways, perSecond, during = 4, 45, 3 * time.Second
 	for _, cost := range []int64{1, 2} {
 		onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
-			shared := demand("a", 1, fluxgate.Band{Capacity: 400, RefillTokens: 200, Refill: time.Second})
-			costly, own := shared, demand("b", 1, fluxgate.PerHour(1))
+			shared := demand("a", 1, rules.Band{Capacity: 400, RefillTokens: 200, Refill: time.Second})
+			costly, own := shared, demand("b", 1, rules.PerHour(1))
 			costly.Cost, own.Strict = cost, true
 			f.take(f.Store, own)
 			var flood, callers sync.WaitGroup

@@ -6,20 +6,21 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/lease"
 )
 
 // pausing returns a demand that the pause of its lease refuses.
-func pausing(w *world) fluxgate.Demand {
+func pausing(w *world) store.Demand {
 	w.Helper()
-	band := fluxgate.PerSecond(400)
+	band := rules.PerSecond(400)
 	x, rest := demand("x", 1, band), demand("x", band.Capacity, band)
 	x.Leased = true
 	w.take(w.there, rest)
 	w.take(w.here, x)
 	w.clock.Advance(5 * time.Millisecond) // the store has tokens
-	if r := w.take(w.here, x).Results[0]; r.Status != fluxgate.Rejected || r.Source != fluxgate.FromLease {
+	if r := w.take(w.here, x).Results[0]; r.Status != store.Rejected || r.Source != store.FromLease {
 		w.Fatalf("there is no pause: %+v", r)
 	}
 	return x
@@ -28,46 +29,46 @@ func pausing(w *world) fluxgate.Demand {
 // A request that ends the pause of a bucket and gets no answer of it leaves that to the
 // next request: no caller else may be refused for it.
 func TestContended_EndedInVain(t *testing.T) {
-	for name, request := range map[string]func(w *world, d fluxgate.Demand){
-		"the pause of another lease refuses it": func(w *world, d fluxgate.Demand) {
+	for name, request := range map[string]func(w *world, d store.Demand){
+		"the pause of another lease refuses it": func(w *world, d store.Demand) {
 			if x := pausing(w); w.asked(d, x) {
 				w.Error("the store was asked")
 			}
 		},
-		"the pause of another refusal refuses it": func(w *world, d fluxgate.Demand) {
-			other := contendedAs(w, "x", fluxgate.PerSecond(100))
+		"the pause of another refusal refuses it": func(w *world, d store.Demand) {
+			other := contendedAs(w, "x", rules.PerSecond(100))
 			if w.asked(d, other) {
 				w.Error("the store was asked")
 			}
 		},
-		"it is invalid": func(w *world, d fluxgate.Demand) {
-			if w.here.Take(w.Context(), []fluxgate.Demand{d, d}, new(fluxgate.Outcome)) == nil {
+		"it is invalid": func(w *world, d store.Demand) {
+			if w.here.Take(w.Context(), []store.Demand{d, d}, new(store.Outcome)) == nil {
 				w.Error("it is not")
 			}
 		},
-		"its caller leaves": func(w *world, d fluxgate.Demand) {
+		"its caller leaves": func(w *world, d store.Demand) {
 			ctx, leave := context.WithCancel(w.Context())
 			nested := w.Store
 			w.Store = &slow{nested, leave}
-			_ = w.here.Take(ctx, []fluxgate.Demand{d}, new(fluxgate.Outcome))
+			_ = w.here.Take(ctx, []store.Demand{d}, new(store.Outcome))
 			w.Store = nested
 		},
-		"the store is away": func(w *world, d fluxgate.Demand) {
+		"the store is away": func(w *world, d store.Demand) {
 			nested := w.Store
 			w.Store = away{nested}
-			if err := w.here.Take(w.Context(), []fluxgate.Demand{d}, new(fluxgate.Outcome)); !errors.Is(err, fluxgate.ErrNotSent) {
+			if err := w.here.Take(w.Context(), []store.Demand{d}, new(store.Outcome)); !errors.Is(err, store.ErrNotSent) {
 				w.Errorf("the error is %v", err)
 			}
 			w.Store = nested
 		},
-		"no bucket has as much": func(w *world, d fluxgate.Demand) {
+		"no bucket has as much": func(w *world, d store.Demand) {
 			d.Cost = 1_000
 			w.take(w.here, d)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			d := contended(w, fluxgate.PerSecond(100))
+			d := contended(w, rules.PerSecond(100))
 			w.clock.Advance(lease.MaxPause)
 			request(w, d)
 			if out := w.take(w.here, d); !out.Admitted() {
@@ -78,10 +79,10 @@ func TestContended_EndedInVain(t *testing.T) {
 }
 
 // away is a store that cannot be called.
-type away struct{ fluxgate.Store }
+type away struct{ store.Store }
 
-func (away) Take(context.Context, []fluxgate.Demand, *fluxgate.Outcome) error {
-	return fluxgate.ErrNotSent
+func (away) Take(context.Context, []store.Demand, *store.Outcome) error {
+	return store.ErrNotSent
 }
 
 // A caller above its own limit, whose lease pauses most of the time, does not lock others
@@ -89,7 +90,7 @@ func (away) Take(context.Context, []fluxgate.Demand, *fluxgate.Outcome) error {
 func TestContended_HotCaller(t *testing.T) {
 	w := newWorld(t)
 	w.here = lease.New(w, lease.Config{Now: w.clock.Now, Go: func(call func()) { call() }})
-	x, y := demand("x", 1, fluxgate.PerSecond(400)), demand("y", 1, fluxgate.PerSecond(1_000))
+	x, y := demand("x", 1, rules.PerSecond(400)), demand("y", 1, rules.PerSecond(1_000))
 	load := func() { // 10,000 requests a second of x that are not under the shared limit
 		for range 10 {
 			w.take(w.here, x)
@@ -99,7 +100,7 @@ func TestContended_HotCaller(t *testing.T) {
 	for range 500 {
 		load()
 	}
-	shared := contended(w, fluxgate.PerSecond(100))
+	shared := contended(w, rules.PerSecond(100))
 	strict := shared
 	strict.Strict = true
 	var since time.Time // when y was first refused although the store had a token
@@ -109,8 +110,8 @@ func TestContended_HotCaller(t *testing.T) {
 			w.take(w.there, strict)
 		}
 		if ms%5 == 0 {
-			var before fluxgate.Outcome
-			if err := w.Peek(t.Context(), []fluxgate.Demand{strict}, &before); err != nil {
+			var before store.Outcome
+			if err := w.Peek(t.Context(), []store.Demand{strict}, &before); err != nil {
 				t.Fatal(err)
 			}
 			switch admitted := w.take(w.here, shared, y).Admitted(); {

@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/bucket"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // refusals are the last refusals of buckets. Buckets share its slots by their ids,
@@ -26,12 +26,12 @@ func (r *refusals) current() uint64 { return r.generation.Load() + r.resets() }
 
 // refusal is that of one bucket set.
 type refusal struct {
-	key        fluxgate.KeyID
-	bands      []fluxgate.ExactBand
+	key        store.KeyID
+	bands      []store.ExactBand
 	generation uint64
 	sent       time.Time // before the call that was refused
 	cost       int64     // the least that does not fit
-	result     fluxgate.Result
+	result     store.Result
 	// pause is how often the bucket is asked at most, by requests that do not wait. It
 	// is 0 unless other gateways took the tokens that this one waited for. until is when
 	// it is asked next, from when the call was sent.
@@ -39,14 +39,14 @@ type refusal struct {
 	until atomic.Int64
 }
 
-func (r *refusals) slot(id fluxgate.KeyID) *atomic.Pointer[refusal] {
+func (r *refusals) slot(id store.KeyID) *atomic.Pointer[refusal] {
 	return &r.slots[binary.LittleEndian.Uint16(id[:])]
 }
 
-func (r *refusals) drop(id fluxgate.KeyID) { r.slot(id).Store(nil) }
+func (r *refusals) drop(id store.KeyID) { r.slot(id).Store(nil) }
 
 // of returns the last refusal of a demand like this one, or nil.
-func (r *refusals) of(d *fluxgate.Demand, now time.Time) *refusal {
+func (r *refusals) of(d *store.Demand, now time.Time) *refusal {
 	if d.Strict || d.Cost == 0 {
 		return nil
 	}
@@ -61,7 +61,7 @@ func (r *refusals) of(d *fluxgate.Demand, now time.Time) *refusal {
 }
 
 // wait is how long a demand does not fit, or is not asked for.
-func (known *refusal) wait(d *fluxgate.Demand, now time.Time) time.Duration {
+func (known *refusal) wait(d *store.Demand, now time.Time) time.Duration {
 	wait := known.result.Wait
 	if d.MaxWait == 0 {
 		wait = max(wait, time.Duration(known.until.Load()))
@@ -95,19 +95,19 @@ func restore(ended []endedPause) {
 }
 
 // write writes the result of a demand that does not fit.
-func (known *refusal) write(d *fluxgate.Demand, now time.Time, result *fluxgate.Result) {
+func (known *refusal) write(d *store.Demand, now time.Time, result *store.Result) {
 	passed := now.Sub(known.sent)
-	result.Status, result.Now = fluxgate.Rejected, known.result.Now+passed.Microseconds()
+	result.Status, result.Now = store.Rejected, known.result.Now+passed.Microseconds()
 	if known.result.Wait <= passed {
-		result.Source = fluxgate.FromLease // it may have tokens
+		result.Source = store.FromLease // it may have tokens
 	}
 	result.Wait = max(time.Microsecond, known.wait(d, now))
 	if !bucket.Affordable(d.Bands, d.Minimum()) {
-		result.Status, result.Wait = fluxgate.TooCostly, 0
+		result.Status, result.Wait = store.TooCostly, 0
 	}
 	for j := range result.Bands {
 		band := known.result.Bands[j]
-		if band.Wait = max(0, band.Wait-passed); known.result.Bands[j].Wait == known.result.Wait || result.Status == fluxgate.TooCostly {
+		if band.Wait = max(0, band.Wait-passed); known.result.Bands[j].Wait == known.result.Wait || result.Status == store.TooCostly {
 			band.Wait = result.Wait
 		}
 		band.FullAfter = max(0, band.FullAfter-passed)
@@ -117,13 +117,13 @@ func (known *refusal) write(d *fluxgate.Demand, now time.Time, result *fluxgate.
 
 // note keeps the refusals of a call that was sent then, and drops those of buckets that
 // it took from.
-func (r *refusals) note(sent time.Time, generation uint64, demands []fluxgate.Demand, out *fluxgate.Outcome) {
+func (r *refusals) note(sent time.Time, generation uint64, demands []store.Demand, out *store.Outcome) {
 	for i := range demands {
 		d, result := &demands[i], &out.Results[i]
-		if result.Granted > 0 || result.Status == fluxgate.OK {
+		if result.Granted > 0 || result.Status == store.OK {
 			r.drop(d.Key.ID) // less is left than it says, or there was enough
 		}
-		if result.Status != fluxgate.Rejected || result.Source != fluxgate.FromStore || slices.ContainsFunc(d.Bands, isConcurrency) || d.CountsRefused() {
+		if result.Status != store.Rejected || result.Source != store.FromStore || slices.ContainsFunc(d.Bands, isConcurrency) || d.CountsRefused() {
 			continue
 		}
 		kept := &refusal{key: d.Key.ID, bands: d.Bands, generation: generation, sent: sent, cost: d.Minimum(), result: *result}
@@ -159,4 +159,4 @@ func (known *refusal) pauseAfter(last *refusal) {
 }
 
 // A slot may be free at any moment, when another request ends.
-func isConcurrency(b fluxgate.ExactBand) bool { return b.Kind == bucket.Concurrency }
+func isConcurrency(b store.ExactBand) bool { return b.Kind == bucket.Concurrency }

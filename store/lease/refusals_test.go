@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/lease"
 	"github.com/fluxgate/fluxgate/store/memstore"
 	"github.com/fluxgate/fluxgate/store/storetest"
@@ -16,7 +18,7 @@ type world struct {
 	testing.TB
 	clock *storetest.Clock
 	calls int // of Take
-	fluxgate.Store
+	store.Store
 	here, there *lease.Store
 }
 
@@ -29,14 +31,14 @@ func newWorld(t testing.TB) *world {
 }
 
 // Take counts the calls that reach the store.
-func (w *world) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
+func (w *world) Take(ctx context.Context, demands []store.Demand, out *store.Outcome) error {
 	w.calls++
 	return w.Store.Take(ctx, demands, out)
 }
 
 // demand is one for a bucket of the name.
-func demand(name string, cost int64, bands ...fluxgate.Band) fluxgate.Demand {
-	d := fluxgate.Demand{Key: fluxgate.Key{RuleSet: "api", Rule: "r"}, Cost: cost}
+func demand(name string, cost int64, bands ...rules.Band) store.Demand {
+	d := store.Demand{Key: store.Key{RuleSet: "api", Rule: "r"}, Cost: cost}
 	copy(d.Key.ID[:], name)
 	for i, b := range bands {
 		d.Bands = append(d.Bands, fluxgate.Must(b.Exact(i)))
@@ -44,9 +46,9 @@ func demand(name string, cost int64, bands ...fluxgate.Band) fluxgate.Demand {
 	return d
 }
 
-func (w *world) take(s fluxgate.Store, demands ...fluxgate.Demand) *fluxgate.Outcome {
+func (w *world) take(s store.Store, demands ...store.Demand) *store.Outcome {
 	w.Helper()
-	out := new(fluxgate.Outcome)
+	out := new(store.Outcome)
 	if err := s.Take(w.Context(), demands, out); err != nil {
 		w.Fatal(err)
 	}
@@ -54,14 +56,14 @@ func (w *world) take(s fluxgate.Store, demands ...fluxgate.Demand) *fluxgate.Out
 }
 
 // asked reports whether a take reaches the store.
-func (w *world) asked(demands ...fluxgate.Demand) bool {
+func (w *world) asked(demands ...store.Demand) bool {
 	w.Helper()
 	before := w.calls
 	w.take(w.here, demands...)
 	return w.calls > before
 }
 
-var perMinute = fluxgate.PerMinute(6) // a token each 10 s
+var perMinute = rules.PerMinute(6) // a token each 10 s
 
 // A bucket that refused is not asked before the request could fit, and for at most a
 // second.
@@ -70,13 +72,13 @@ func TestRefusals_UntilItFits(t *testing.T) {
 	d := demand("a", 6, perMinute)
 	w.take(w.here, d)
 	d.Cost = 1
-	if out := w.take(w.here, d); out.Admitted() || out.Results[0].Source != fluxgate.FromStore {
+	if out := w.take(w.here, d); out.Admitted() || out.Results[0].Source != store.FromStore {
 		t.Fatalf("the first refusal is %+v", out.Results[0])
 	}
 	w.clock.Advance(400 * time.Millisecond)
 	out := w.take(w.here, d)
 	r := out.Results[0]
-	if w.calls != 2 || out.Admitted() || r.Status != fluxgate.Rejected || r.Source != fluxgate.FromNegativeCache || r.Wait != 9600*time.Millisecond || r.Bands[0].Wait != r.Wait || r.Bands[0].FullAfter != 59600*time.Millisecond {
+	if w.calls != 2 || out.Admitted() || r.Status != store.Rejected || r.Source != store.FromNegativeCache || r.Wait != 9600*time.Millisecond || r.Bands[0].Wait != r.Wait || r.Bands[0].FullAfter != 59600*time.Millisecond {
 		t.Errorf("after %d calls: %+v", w.calls, r)
 	}
 	if r.Now != w.clock.Now().UnixMicro() {
@@ -95,7 +97,7 @@ func TestRefusals_UntilItFits(t *testing.T) {
 // A short wait ends exactly when the token is there.
 func TestRefusals_NeverLate(t *testing.T) {
 	w := newWorld(t)
-	d := demand("a", 10, fluxgate.PerSecond(10))
+	d := demand("a", 10, rules.PerSecond(10))
 	w.take(w.here, d)
 	d.Cost = 1
 	w.take(w.here, d)
@@ -111,14 +113,14 @@ func TestRefusals_NeverLate(t *testing.T) {
 
 // Only requests that cannot fit for certain are refused without asking.
 func TestRefusals_WhatIsAsked(t *testing.T) {
-	slot := fluxgate.Band{Kind: fluxgate.Concurrency, Capacity: 1, Hold: time.Minute}
-	with := func(d fluxgate.Demand, change func(*fluxgate.Demand)) fluxgate.Demand {
+	slot := rules.Band{Kind: rules.Concurrency, Capacity: 1, Hold: time.Minute}
+	with := func(d store.Demand, change func(*store.Demand)) store.Demand {
 		change(&d)
 		return d
 	}
-	other := fluxgate.PerMinute(7)
+	other := rules.PerMinute(7)
 	for name, c := range map[string]struct {
-		refused, next fluxgate.Demand
+		refused, next store.Demand
 		asked         bool
 	}{
 		"the same":              {demand("a", 3, perMinute), demand("a", 3, perMinute), false},
@@ -126,20 +128,20 @@ func TestRefusals_WhatIsAsked(t *testing.T) {
 		"a lower cost":          {demand("a", 3, perMinute), demand("a", 2, perMinute), true},
 		"of another bucket":     {demand("a", 3, perMinute), demand("b", 3, perMinute), true},
 		"with other bands":      {demand("a", 3, perMinute), demand("a", 3, other), true},
-		"that can wait":         {demand("a", 3, perMinute), with(demand("a", 3, perMinute), func(d *fluxgate.Demand) { d.MaxWait = time.Minute }), true},
-		"that cannot wait long": {demand("a", 3, perMinute), with(demand("a", 3, perMinute), func(d *fluxgate.Demand) { d.MaxWait = time.Second }), false},
-		"that is strict":        {demand("a", 3, perMinute), with(demand("a", 3, perMinute), func(d *fluxgate.Demand) { d.Strict = true }), true},
-		"in shadow mode":        {demand("a", 3, perMinute), with(demand("a", 3, perMinute), func(d *fluxgate.Demand) { d.Shadow = true }), true},
-		"an overdraft":          {demand("a", 3, perMinute), with(demand("a", 3, perMinute), func(d *fluxgate.Demand) { d.Overdraft = true }), true},
-		"that accepts less":     {demand("a", 3, perMinute), with(demand("a", 3, perMinute), func(d *fluxgate.Demand) { d.Min = 1 }), true},
+		"that can wait":         {demand("a", 3, perMinute), with(demand("a", 3, perMinute), func(d *store.Demand) { d.MaxWait = time.Minute }), true},
+		"that cannot wait long": {demand("a", 3, perMinute), with(demand("a", 3, perMinute), func(d *store.Demand) { d.MaxWait = time.Second }), false},
+		"that is strict":        {demand("a", 3, perMinute), with(demand("a", 3, perMinute), func(d *store.Demand) { d.Strict = true }), true},
+		"in shadow mode":        {demand("a", 3, perMinute), with(demand("a", 3, perMinute), func(d *store.Demand) { d.Shadow = true }), true},
+		"an overdraft":          {demand("a", 3, perMinute), with(demand("a", 3, perMinute), func(d *store.Demand) { d.Overdraft = true }), true},
+		"that accepts less":     {demand("a", 3, perMinute), with(demand("a", 3, perMinute), func(d *store.Demand) { d.Min = 1 }), true},
 		"of slots": {
-			with(demand("a", 1, slot), func(d *fluxgate.Demand) { d.Holder = fluxgate.HolderID{1} }),
-			with(demand("a", 1, slot), func(d *fluxgate.Demand) { d.Holder = fluxgate.HolderID{2} }), true,
+			with(demand("a", 1, slot), func(d *store.Demand) { d.Holder = store.HolderID{1} }),
+			with(demand("a", 1, slot), func(d *store.Demand) { d.Holder = store.HolderID{2} }), true,
 		},
 	} {
 		w := newWorld(t)
 		first := c.refused
-		if first.Holder == (fluxgate.HolderID{}) {
+		if first.Holder == (store.HolderID{}) {
 			first.Cost = 5 // one is left
 		} else {
 			first.Holder[0] = 3
@@ -160,7 +162,7 @@ func TestRefusals_TooCostly(t *testing.T) {
 	w.take(w.here, demand("a", 6, perMinute))
 	w.take(w.here, demand("a", 1, perMinute))
 	out := w.take(w.here, demand("a", 7, perMinute))
-	if r := out.Results[0]; w.calls != 2 || r.Status != fluxgate.TooCostly || r.Wait != 0 || r.Bands[0].Wait != 0 {
+	if r := out.Results[0]; w.calls != 2 || r.Status != store.TooCostly || r.Wait != 0 || r.Bands[0].Wait != 0 {
 		t.Errorf("after %d calls: %+v", w.calls, r)
 	}
 }
@@ -175,19 +177,19 @@ func TestRefusals_OtherDemands(t *testing.T) {
 	blocked.Cost = 1
 	w.take(w.here, blocked)
 	out := w.take(w.here, free, blocked, shadow)
-	if w.calls != 2 || out.Admission != fluxgate.NotAdmitted {
+	if w.calls != 2 || out.Admission != store.NotAdmitted {
 		t.Fatalf("%d calls, %+v", w.calls, out)
 	}
-	for i, want := range []fluxgate.Status{fluxgate.NotAsked, fluxgate.Rejected, fluxgate.NotAsked} {
+	for i, want := range []store.Status{store.NotAsked, store.Rejected, store.NotAsked} {
 		if got := out.Results[i]; got.Status != want || got.Granted != 0 {
 			t.Errorf("demand %d: %+v, want %v", i, got, want)
 		}
 	}
-	if fluxgate.NewTakes([]fluxgate.Demand{free, blocked, shadow}, out) != nil {
+	if store.NewTakes([]store.Demand{free, blocked, shadow}, out) != nil {
 		t.Error("there is a receipt for what was not taken")
 	}
 	// Twice the same bucket is invalid, whatever is known of it.
-	if err := w.here.Take(t.Context(), []fluxgate.Demand{blocked, blocked}, out); err == nil {
+	if err := w.here.Take(t.Context(), []store.Demand{blocked, blocked}, out); err == nil {
 		t.Error("an invalid request is answered")
 	}
 }
@@ -197,20 +199,20 @@ func TestRefusals_OtherDemands(t *testing.T) {
 func TestRefusals_Dropped(t *testing.T) {
 	d := demand("a", 6, perMinute)
 	for name, c := range map[string]struct {
-		change func(w *world, s fluxgate.Store, takes fluxgate.Takes) error
+		change func(w *world, s store.Store, takes store.Takes) error
 	}{
-		"a settlement": {func(w *world, s fluxgate.Store, takes fluxgate.Takes) error {
+		"a settlement": {func(w *world, s store.Store, takes store.Takes) error {
 			_, err := s.Settle(w.Context(), takes, []int64{0})
 			return err
 		}},
-		"a reset": {func(w *world, s fluxgate.Store, _ fluxgate.Takes) error {
-			_, err := s.Reset(w.Context(), fluxgate.Reset{Key: d.Key})
+		"a reset": {func(w *world, s store.Store, _ store.Takes) error {
+			_, err := s.Reset(w.Context(), store.Reset{Key: d.Key})
 			return err
 		}},
 	} {
 		for _, elsewhere := range []bool{false, true} {
 			w := newWorld(t)
-			takes := fluxgate.NewTakes([]fluxgate.Demand{d}, w.take(w.here, d))
+			takes := store.NewTakes([]store.Demand{d}, w.take(w.here, d))
 			w.take(w.here, d)
 			by := w.here
 			if elsewhere {
@@ -233,7 +235,7 @@ func TestRefusals_Dropped(t *testing.T) {
 // A caller who is blocked for an hour costs a call a second.
 func TestRefusals_CallsOfABlockedCaller(t *testing.T) {
 	w := newWorld(t)
-	d := demand("a", 1, fluxgate.PerHour(1))
+	d := demand("a", 1, rules.PerHour(1))
 	for range 10_000 {
 		w.take(w.here, d)
 		w.clock.Advance(time.Millisecond)
@@ -249,13 +251,13 @@ func TestRefusals_PeekAndContext(t *testing.T) {
 	d := demand("a", 6, perMinute)
 	w.take(w.here, d)
 	w.take(w.here, d)
-	out := new(fluxgate.Outcome)
-	if err := w.here.Peek(t.Context(), []fluxgate.Demand{d}, out); err != nil || out.Results[0].Source != fluxgate.FromStore {
+	out := new(store.Outcome)
+	if err := w.here.Peek(t.Context(), []store.Demand{d}, out); err != nil || out.Results[0].Source != store.FromStore {
 		t.Errorf("a peek: %+v, %v", out, err)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := w.here.Take(ended, []fluxgate.Demand{d}, out); err == nil {
+	if err := w.here.Take(ended, []store.Demand{d}, out); err == nil {
 		t.Error("a request that has ended is answered")
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"testing"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/lease"
 	"github.com/fluxgate/fluxgate/store/memstore"
 )
@@ -15,7 +15,7 @@ type marked struct {
 	marks map[string]bool
 }
 
-func (m *marked) Reset(ctx context.Context, what fluxgate.Reset) (bool, error) {
+func (m *marked) Reset(ctx context.Context, what store.Reset) (bool, error) {
 	if m.marks[what.Mark] {
 		return false, nil
 	}
@@ -33,7 +33,7 @@ func TestStore_Resets(t *testing.T) {
 		w.take(s, d)
 	}
 	for i, s := range []*lease.Store{here, there} {
-		if did, err := s.Reset(t.Context(), fluxgate.Reset{Key: fluxgate.Key{RuleSet: "api"}, Mark: "mark"}); did != (i == 0) || err != nil {
+		if did, err := s.Reset(t.Context(), store.Reset{Key: store.Key{RuleSet: "api"}, Mark: "mark"}); did != (i == 0) || err != nil {
 			t.Errorf("gateway %d: reset %v, %v", i, did, err)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // MaxAge is for how long a refusal is answered from memory.
@@ -24,7 +24,7 @@ type Config struct {
 // Store answers from memory where it can, and otherwise calls the store that it
 // wraps. It is safe for use by any number of goroutines.
 type Store struct {
-	fluxgate.Store
+	store.Store
 	now      func() time.Time
 	start    func(call func())
 	refusals refusals
@@ -37,8 +37,8 @@ type Store struct {
 }
 
 // New returns a store that wraps another.
-func New(store fluxgate.Store, config Config) *Store {
-	s := &Store{Store: store, now: config.Now, start: config.Go}
+func New(buckets store.Store, config Config) *Store {
+	s := &Store{Store: buckets, now: config.Now, start: config.Go}
 	if s.now == nil {
 		s.now = time.Now
 	}
@@ -109,9 +109,9 @@ func (s *Store) Close() error {
 	s.asks.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	var left fluxgate.Takes
+	var left store.Takes
 	s.eachLease(func(l *lease) { left = append(left, l.end(s.now())...) })
-	for part := range slices.Chunk(left, fluxgate.MaxMatches) {
+	for part := range slices.Chunk(left, store.MaxMatches) {
 		if _, err := s.Store.Settle(ctx, part, part.Same(0)); err != nil {
 			break // they refill
 		}
@@ -119,8 +119,8 @@ func (s *Store) Close() error {
 	return s.Store.Close()
 }
 
-// Settle implements [fluxgate.Store].
-func (s *Store) Settle(ctx context.Context, takes fluxgate.Takes, actual []int64) ([]fluxgate.Settlement, error) {
+// Settle implements [store.Store].
+func (s *Store) Settle(ctx context.Context, takes store.Takes, actual []int64) ([]store.Settlement, error) {
 	settled, err := s.Store.Settle(ctx, takes, actual)
 	for i := range takes {
 		s.refusals.drop(takes[i].Key.ID)
@@ -128,8 +128,8 @@ func (s *Store) Settle(ctx context.Context, takes fluxgate.Takes, actual []int64
 	return settled, err
 }
 
-// Reset implements [fluxgate.Store].
-func (s *Store) Reset(ctx context.Context, what fluxgate.Reset) (did bool, err error) {
+// Reset implements [store.Store].
+func (s *Store) Reset(ctx context.Context, what store.Reset) (did bool, err error) {
 	did, err = s.Store.Reset(ctx, what)
 	s.refusals.generation.Add(1) // those of all buckets: resets are rare. Also if another gateway did it
 	return did, err

@@ -7,33 +7,33 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // call is a request that is decided.
 type call struct {
-	demands    []fluxgate.Demand
+	demands    []store.Demand
 	now        time.Time // before the store is called
 	generation uint64
 	epoch      int64
-	parts      []part            // one for each demand
-	leased     bool              // a lease has a part in it
-	paused     bool              // the pause of a lease refuses it
-	asked      []fluxgate.Demand // of the store
-	answer     fluxgate.Outcome
+	parts      []part         // one for each demand
+	leased     bool           // a lease has a part in it
+	paused     bool           // the pause of a lease refuses it
+	asked      []store.Demand // of the store
+	answer     store.Outcome
 }
 
 var calls = sync.Pool{New: func() any { return new(call) }}
 
-// Take implements [fluxgate.Store]. A request takes these steps:
+// Take implements [store.Store]. A request takes these steps:
 //
 //   - refuse: a bucket that has refused before refuses it.
 //   - plan: each of its demands is met from a slice, refused by the pause of a lease, or
 //     left to the store, which may be asked for a slice with it.
 //   - takeRest: the store decides what is left to it. If it refuses, what was spent returns.
 //   - decided: the leases count what was admitted.
-func (s *Store) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
-	if ctx.Err() != nil || fluxgate.CheckDemands(demands) != nil {
+func (s *Store) Take(ctx context.Context, demands []store.Demand, out *store.Outcome) error {
+	if ctx.Err() != nil || store.CheckDemands(demands) != nil {
 		return s.Store.Take(ctx, demands, out) // which says what is wrong
 	}
 	now, generation := s.now(), s.refusals.current()
@@ -67,7 +67,7 @@ func (s *Store) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxga
 // refuse reports whether a bucket that has refused before refuses the request, and writes
 // the outcome. Otherwise it returns the pauses that the request ends, which are none if the
 // pause of a lease keeps it from the store.
-func (s *Store) refuse(now time.Time, demands []fluxgate.Demand, out *fluxgate.Outcome) (ended []endedPause, refused bool) {
+func (s *Store) refuse(now time.Time, demands []store.Demand, out *store.Outcome) (ended []endedPause, refused bool) {
 	var first *refusal // whatever other requests change meanwhile
 	at := 0
 	for i := range demands {
@@ -104,13 +104,13 @@ func (s *Store) refuse(now time.Time, demands []fluxgate.Demand, out *fluxgate.O
 		if i != at {
 			known = s.lastRefusal(d, len(demands) > 1, now)
 		}
-		result.Status, result.Source = fluxgate.NotAsked, fluxgate.FromNegativeCache
+		result.Status, result.Source = store.NotAsked, store.FromNegativeCache
 		if i == at || known != nil && !d.Shadow && known.wait(d, now) > d.MaxWait {
 			known.write(d, now, result)
 		}
 	}
 	out.Decide(demands)
-	if out.Results[at].Source == fluxgate.FromLease {
+	if out.Results[at].Source == store.FromLease {
 		s.counts.paused.Add(1)
 	} else {
 		s.counts.refused.Add(1)
@@ -120,7 +120,7 @@ func (s *Store) refuse(now time.Time, demands []fluxgate.Demand, out *fluxgate.O
 
 // lastRefusal returns the remembered refusal of a demand like this one. It is nil if a
 // slice has enough, which is spent first: the refused demand waits or costs more.
-func (s *Store) lastRefusal(d *fluxgate.Demand, joint bool, now time.Time) *refusal {
+func (s *Store) lastRefusal(d *store.Demand, joint bool, now time.Time) *refusal {
 	known := s.refusals.of(d, now)
 	if known != nil {
 		if holds, _ := s.leases.decides(d, joint, known.generation, now); holds {
@@ -168,7 +168,7 @@ func (s *Store) plan(ctx context.Context, c *call) error {
 
 // mayDebitRefused reports whether the store may have to debit a demand although the request
 // is refused.
-func mayDebitRefused(d fluxgate.Demand) bool { return d.Overdraft || d.CountsRefused() }
+func mayDebitRefused(d store.Demand) bool { return d.Overdraft || d.CountsRefused() }
 
 // dropEnded lets the store decide demands that were met from slices which have ended
 // while the request waited for others.
@@ -182,7 +182,7 @@ func (c *call) dropEnded() {
 }
 
 // takeRest lets the store decide what leases have not decided.
-func (s *Store) takeRest(ctx context.Context, c *call, out *fluxgate.Outcome) error {
+func (s *Store) takeRest(ctx context.Context, c *call, out *store.Outcome) error {
 	for i := range c.parts {
 		p := &c.parts[i]
 		if p.verdict == askStore || p.verdict == askForSlice {
@@ -223,23 +223,23 @@ func (c *call) undo(err error) {
 }
 
 // refuse writes the outcome of a request that a pause refuses.
-func (c *call) refuse(out *fluxgate.Outcome) {
+func (c *call) refuse(out *store.Outcome) {
 	out.Prepare(c.demands)
 	for i := range c.parts {
 		p, result := &c.parts[i], &out.Results[i]
 		if p.verdict == refusedByPause {
 			p.lease.write(p, c.now, result)
 		} else {
-			result.Status, result.Source = fluxgate.NotAsked, fluxgate.FromLease
+			result.Status, result.Source = store.NotAsked, store.FromLease
 		}
 	}
 	out.Decide(c.demands)
 }
 
 // merge writes the outcome of a request from the answers of the leases and of the store.
-func (c *call) merge(out *fluxgate.Outcome) {
+func (c *call) merge(out *store.Outcome) {
 	out.Prepare(c.demands)
-	refused := len(c.asked) > 0 && c.answer.Admission == fluxgate.NotAdmitted
+	refused := len(c.asked) > 0 && c.answer.Admission == store.NotAdmitted
 	asked := 0
 	for i := range c.parts {
 		p, result := &c.parts[i], &out.Results[i]
@@ -255,7 +255,7 @@ func (c *call) merge(out *fluxgate.Outcome) {
 		bands := result.Bands
 		copy(bands, answer.Bands)
 		if p.verdict == askForSlice {
-			if answer.Status == fluxgate.OK && answer.Granted == 0 {
+			if answer.Status == store.OK && answer.Granted == 0 {
 				p.lease.notAsked() // another demand refuses
 			} else {
 				p.lease.answered(c.now, p.next, p.demand.Cost, answer)
@@ -274,15 +274,15 @@ func (c *call) merge(out *fluxgate.Outcome) {
 
 // decided ends the demands at their leases. A store that does not answer says nothing of a
 // demand, unless its caller has left.
-func (c *call) decided(out *fluxgate.Outcome, err error) {
+func (c *call) decided(out *store.Outcome, err error) {
 	refused := errors.Is(err, context.Canceled)
 	vetoed := refused
 	for i := range c.parts {
 		if p := &c.parts[i]; p.lease != nil {
 			if err == nil {
 				result := &out.Results[i]
-				refused = result.Granted == 0 && result.Status != fluxgate.Unavailable
-				vetoed = refused && result.Status != fluxgate.Rejected
+				refused = result.Granted == 0 && result.Status != store.Unavailable
+				vetoed = refused && result.Status != store.Rejected
 			}
 			p.lease.decided(p, refused, vetoed)
 		}
@@ -300,8 +300,8 @@ func (s *Store) askAhead(l *lease, tokens int64) {
 		ctx, cancel := context.WithTimeout(context.Background(), Time)
 		defer cancel()
 		sent := s.now()
-		var out fluxgate.Outcome
-		err := s.Store.Take(ctx, []fluxgate.Demand{{Key: l.key, Bands: l.bands, Cost: tokens, Min: 1}}, &out)
+		var out store.Outcome
+		err := s.Store.Take(ctx, []store.Demand{{Key: l.key, Bands: l.bands, Cost: tokens, Min: 1}}, &out)
 		if err != nil {
 			l.failed(sent, err)
 			return

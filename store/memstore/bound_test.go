@@ -6,7 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/memstore"
 	"github.com/fluxgate/fluxgate/store/storetest"
 )
@@ -16,13 +17,13 @@ type fixture struct {
 	testing.TB
 	*memstore.Store
 	clock *storetest.Clock
-	bands []fluxgate.ExactBand
+	bands []store.ExactBand
 }
 
-func newFixture(t testing.TB, maxBuckets int, b fluxgate.Band) *fixture {
+func newFixture(t testing.TB, maxBuckets int, b rules.Band) *fixture {
 	t.Helper()
 	clock := storetest.NewClock()
-	store, err := memstore.New(memstore.Config{MaxBuckets: maxBuckets, Clock: clock.Now})
+	buckets, err := memstore.New(memstore.Config{MaxBuckets: maxBuckets, Clock: clock.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,20 +31,20 @@ func newFixture(t testing.TB, maxBuckets int, b fluxgate.Band) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &fixture{TB: t, Store: store, clock: clock, bands: []fluxgate.ExactBand{exact}}
+	return &fixture{TB: t, Store: buckets, clock: clock, bands: []store.ExactBand{exact}}
 }
 
 // demand is for one caller's bucket. Callers are spread like hashes.
-func (f *fixture) demand(caller int, cost int64) fluxgate.Demand {
-	d := fluxgate.Demand{Key: fluxgate.Key{RuleSet: "set", Rule: "rule"}, Bands: f.bands, Cost: cost}
+func (f *fixture) demand(caller int, cost int64) store.Demand {
+	d := store.Demand{Key: store.Key{RuleSet: "set", Rule: "rule"}, Bands: f.bands, Cost: cost}
 	binary.LittleEndian.PutUint64(d.Key.ID[:8], uint64(caller+1)*0x9e3779b97f4a7c15)
 	binary.LittleEndian.PutUint64(d.Key.ID[8:], uint64(caller+1))
 	return d
 }
 
-func (f *fixture) take(demands ...fluxgate.Demand) *fluxgate.Outcome {
+func (f *fixture) take(demands ...store.Demand) *store.Outcome {
 	f.Helper()
-	var out fluxgate.Outcome
+	var out store.Outcome
 	if err := f.Take(f.Context(), demands, &out); err != nil {
 		f.Fatal(err)
 	}
@@ -52,8 +53,8 @@ func (f *fixture) take(demands ...fluxgate.Demand) *fluxgate.Outcome {
 
 func (f *fixture) left(caller int) int64 {
 	f.Helper()
-	var out fluxgate.Outcome
-	if err := f.Peek(f.Context(), []fluxgate.Demand{f.demand(caller, 0)}, &out); err != nil {
+	var out store.Outcome
+	if err := f.Peek(f.Context(), []store.Demand{f.demand(caller, 0)}, &out); err != nil {
 		f.Fatal(err)
 	}
 	return out.Results[0].Bands[0].Remaining
@@ -62,7 +63,7 @@ func (f *fixture) left(caller int) int64 {
 func TestStore_DropsFullBuckets(t *testing.T) {
 	// Every caller takes one token, which is back after a second; a thousand
 	// callers come in a second and never again.
-	f := newFixture(t, 0, fluxgate.PerSecond(1))
+	f := newFixture(t, 0, rules.PerSecond(1))
 	const perSecond, seconds = 1_000, 20
 	for caller := range perSecond * seconds {
 		f.take(f.demand(caller, 1))
@@ -85,14 +86,14 @@ func TestStore_DropsFullBuckets(t *testing.T) {
 // A bucket that has become full equals an absent one (I5), whether it was
 // dropped yet or not: after a change of its rule nothing is used.
 func TestStore_FullBucketAfterRuleChange(t *testing.T) {
-	f := newFixture(t, 100, fluxgate.Band{Label: "x", Capacity: 10, Refill: time.Second})
+	f := newFixture(t, 100, rules.Band{Label: "x", Capacity: 10, Refill: time.Second})
 	f.take(f.demand(1, 10))
 	f.clock.Advance(2 * time.Second)
-	slower, err := fluxgate.Band{Label: "x", Capacity: 10, Refill: time.Hour}.Exact(0)
+	slower, err := rules.Band{Label: "x", Capacity: 10, Refill: time.Hour}.Exact(0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.bands = []fluxgate.ExactBand{slower}
+	f.bands = []store.ExactBand{slower}
 	for range 2 { // the first peek must not drop it
 		if left := f.left(1); left != 10 {
 			t.Errorf("%d left of a bucket that was full before its rule became slower, want 10", left)
@@ -101,7 +102,7 @@ func TestStore_FullBucketAfterRuleChange(t *testing.T) {
 }
 
 func TestStore_KeepsBucketInUse(t *testing.T) {
-	f := newFixture(t, 0, fluxgate.PerMinute(60)) // a token a second
+	f := newFixture(t, 0, rules.PerMinute(60)) // a token a second
 	for range 100 {
 		f.take(f.demand(0, 2))
 		f.clock.Advance(time.Second)
@@ -116,7 +117,7 @@ func TestStore_KeepsBucketInUse(t *testing.T) {
 func TestStore_Bound(t *testing.T) {
 	for _, most := range []int{1, 2, 7, 100, 5_000} {
 		t.Run(fmt.Sprint("of ", most), func(t *testing.T) {
-			f := newFixture(t, most, fluxgate.PerHour(100))
+			f := newFixture(t, most, rules.PerHour(100))
 			for caller := range 10 * most {
 				if !f.take(f.demand(caller, 1)).Admitted() {
 					t.Fatal("a new caller is rejected")
@@ -140,7 +141,7 @@ func TestStore_Bound(t *testing.T) {
 func TestEvict_KeepsUsedBuckets(t *testing.T) {
 	const most, heavy = 1_000, 50
 	used := func(caller int) int64 { return int64(50 + caller%50) }
-	f := newFixture(t, most, fluxgate.PerHour(100))
+	f := newFixture(t, most, rules.PerHour(100))
 	for caller := range heavy {
 		// One by one: they are queued as if they had used a single token.
 		for range used(caller) {
@@ -162,7 +163,7 @@ func TestEvict_KeepsUsedBuckets(t *testing.T) {
 
 // The bucket nearest to full is evicted.
 func TestEvict_NearestToFull(t *testing.T) {
-	f := newFixture(t, 2, fluxgate.PerHour(100))
+	f := newFixture(t, 2, rules.PerHour(100))
 	f.take(f.demand(0, 50))
 	f.take(f.demand(1, 60))
 	f.take(f.demand(2, 10))
@@ -186,18 +187,18 @@ func TestEvict_NearestToFull(t *testing.T) {
 // short ones.
 func TestEvict_ShortLimitAmongLong(t *testing.T) {
 	const most = 1_000
-	f := newFixture(t, most, fluxgate.PerDay(10))
+	f := newFixture(t, most, rules.PerDay(10))
 	for caller := range 2 * most {
 		f.take(f.demand(caller, 1))
 	}
-	login, err := fluxgate.PerMinute(5).Exact(0)
+	login, err := rules.PerMinute(5).Exact(0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	passed := 0
 	for range 1_000 {
 		d := f.demand(1_000_000, 1)
-		d.Bands = []fluxgate.ExactBand{login}
+		d.Bands = []store.ExactBand{login}
 		if f.take(d).Admitted() {
 			passed++
 		}
@@ -219,7 +220,7 @@ func TestEvict_OwnBucket(t *testing.T) {
 		{"which stands before the new one", []int{light, fresh}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f := newFixture(t, 2, fluxgate.PerHour(100))
+			f := newFixture(t, 2, rules.PerHour(100))
 			f.take(f.demand(old, 10))
 			f.take(f.demand(light, 1)) // the nearest to full
 			out := f.take(f.demand(c.order[0], 50), f.demand(c.order[1], 50))
@@ -236,15 +237,15 @@ func TestEvict_OwnBucket(t *testing.T) {
 }
 
 func TestSettle_EvictedBucket(t *testing.T) {
-	f := newFixture(t, 1, fluxgate.PerHour(100))
+	f := newFixture(t, 1, rules.PerHour(100))
 	d := f.demand(0, 10)
-	takes := fluxgate.NewTakes([]fluxgate.Demand{d}, f.take(d))
+	takes := store.NewTakes([]store.Demand{d}, f.take(d))
 	f.take(f.demand(1, 20))
 	// It is full again: nothing comes back, and a charge is not forgotten.
-	if s, err := f.Settle(t.Context(), takes, takes.Same(0)); err != nil || s[0] != (fluxgate.Settlement{}) {
+	if s, err := f.Settle(t.Context(), takes, takes.Same(0)); err != nil || s[0] != (store.Settlement{}) {
 		t.Errorf("given back %+v, %v; want nothing", s, err)
 	}
-	if s, err := f.Settle(t.Context(), takes, takes.Same(60)); err != nil || s[0] != (fluxgate.Settlement{Charged: 50}) {
+	if s, err := f.Settle(t.Context(), takes, takes.Same(60)); err != nil || s[0] != (store.Settlement{Charged: 50}) {
 		t.Errorf("charged %+v, %v; want 50", s, err)
 	}
 	if got := f.left(0); got != 50 {

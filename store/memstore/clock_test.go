@@ -4,12 +4,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 func TestClock_StepsBack(t *testing.T) {
 	t.Run("makes no tokens and runs on from there", func(t *testing.T) {
-		f := newFixture(t, 0, fluxgate.PerHour(60)) // a token a minute
+		f := newFixture(t, 0, rules.PerHour(60)) // a token a minute
 		for caller := range 20 {
 			f.take(f.demand(caller, int64(10+caller)))
 		}
@@ -28,7 +28,7 @@ func TestClock_StepsBack(t *testing.T) {
 		}
 	})
 	t.Run("drops no bucket before it is full, and all in the end", func(t *testing.T) {
-		f := newFixture(t, 100, fluxgate.PerMinute(60)) // a token a second
+		f := newFixture(t, 100, rules.PerMinute(60)) // a token a second
 		for caller := range 50 {
 			f.take(f.demand(caller, 60))
 		}
@@ -53,7 +53,7 @@ func TestClock_StepsBack(t *testing.T) {
 		}
 	})
 	t.Run("keeps the bound, and the callers that are remembered", func(t *testing.T) {
-		f := newFixture(t, 10, fluxgate.PerHour(100))
+		f := newFixture(t, 10, rules.PerHour(100))
 		for caller := range 10 {
 			f.take(f.demand(caller, 90))
 		}

@@ -8,7 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // inParallel runs a caller's steps in several goroutines.
@@ -26,8 +27,8 @@ func inParallel(steps int, run func(r *rand.Rand)) {
 }
 
 // several are demands of different callers.
-func (f *fixture) several(r *rand.Rand, callers int) []fluxgate.Demand {
-	var demands []fluxgate.Demand
+func (f *fixture) several(r *rand.Rand, callers int) []store.Demand {
+	var demands []store.Demand
 	for _, caller := range r.Perm(callers)[:1+r.IntN(6)] {
 		demands = append(demands, f.demand(caller, 1+r.Int64N(3)))
 	}
@@ -37,25 +38,25 @@ func (f *fixture) several(r *rand.Rand, callers int) []fluxgate.Demand {
 func TestStore_ConcurrentOperations(t *testing.T) {
 	for _, most := range []int{3, 40, 0} {
 		t.Run(fmt.Sprint("with a bound of ", most), func(t *testing.T) {
-			f := newFixture(t, most, fluxgate.PerMinute(100))
+			f := newFixture(t, most, rules.PerMinute(100))
 			inParallel(300, func(r *rand.Rand) {
 				demands := f.several(r, 100)
-				var out fluxgate.Outcome
+				var out store.Outcome
 				if err := f.Take(t.Context(), demands, &out); err != nil {
 					t.Error(err)
 				}
-				if takes := fluxgate.NewTakes(demands, &out); takes != nil && r.IntN(2) == 0 {
+				if takes := store.NewTakes(demands, &out); takes != nil && r.IntN(2) == 0 {
 					if _, err := f.Settle(t.Context(), takes, takes.Same(r.Int64N(5))); err != nil {
 						t.Error(err)
 					}
 				}
 				switch r.IntN(20) {
 				case 0:
-					if _, err := f.Reset(t.Context(), fluxgate.Reset{Key: demands[0].Key}); err != nil {
+					if _, err := f.Reset(t.Context(), store.Reset{Key: demands[0].Key}); err != nil {
 						t.Error(err)
 					}
 				case 1:
-					if _, err := f.Reset(t.Context(), fluxgate.Reset{Key: fluxgate.Key{RuleSet: "set", Rule: "rule"}}); err != nil {
+					if _, err := f.Reset(t.Context(), store.Reset{Key: store.Key{RuleSet: "set", Rule: "rule"}}); err != nil {
 						t.Error(err)
 					}
 				case 2:
@@ -75,19 +76,19 @@ func TestStore_ConcurrentOperations(t *testing.T) {
 
 // No token is lost or created by concurrent requests.
 func TestStore_ConcurrentTokens(t *testing.T) {
-	f := newFixture(t, 0, fluxgate.PerHour(1_000))
+	f := newFixture(t, 0, rules.PerHour(1_000))
 	const callers = 10
 	var taken [callers]atomic.Int64
 	inParallel(400, func(r *rand.Rand) {
 		cost, actual := 1+r.Int64N(5), r.Int64N(6)
 		caller := r.IntN(callers)
-		demands := []fluxgate.Demand{f.demand(caller, cost), f.demand((caller+1)%callers, cost)}
-		var out fluxgate.Outcome
+		demands := []store.Demand{f.demand(caller, cost), f.demand((caller+1)%callers, cost)}
+		var out store.Outcome
 		if err := f.Take(t.Context(), demands, &out); err != nil {
 			t.Error(err)
 			return
 		}
-		takes := fluxgate.NewTakes(demands, &out)
+		takes := store.NewTakes(demands, &out)
 		if takes == nil {
 			return
 		}

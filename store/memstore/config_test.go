@@ -7,7 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/memstore"
 )
 
@@ -40,13 +41,13 @@ func TestNew_Config(t *testing.T) {
 		}
 	})
 	t.Run("with a clock goes by it", func(t *testing.T) {
-		f := newFixture(t, 0, fluxgate.PerHour(1))
+		f := newFixture(t, 0, rules.PerHour(1))
 		if got, want := f.take(f.demand(0, 1)).Results[0].Now, f.clock.Now().UnixMicro(); got != want {
 			t.Errorf("decided at %d, the clock says %d", got, want)
 		}
 	})
 	t.Run("without a clock goes by the machine's", func(t *testing.T) {
-		f := newFixture(t, 0, fluxgate.PerHour(1))
+		f := newFixture(t, 0, rules.PerHour(1))
 		store, err := memstore.New(memstore.Config{})
 		if err != nil {
 			t.Fatal(err)
@@ -62,16 +63,16 @@ func TestNew_Config(t *testing.T) {
 }
 
 func TestTake_ContextEnded(t *testing.T) {
-	f := newFixture(t, 0, fluxgate.PerHour(10))
+	f := newFixture(t, 0, rules.PerHour(10))
 	d := f.demand(0, 1)
-	takes := fluxgate.NewTakes([]fluxgate.Demand{d}, f.take(d))
+	takes := store.NewTakes([]store.Demand{d}, f.take(d))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	var out fluxgate.Outcome
+	var out store.Outcome
 	_, settling := f.Settle(ctx, takes, takes.Same(0))
-	_, resetting := f.Reset(ctx, fluxgate.Reset{Key: d.Key})
+	_, resetting := f.Reset(ctx, store.Reset{Key: d.Key})
 	for what, err := range map[string]error{
-		"Take": f.Take(ctx, []fluxgate.Demand{d}, &out), "Peek": f.Peek(ctx, []fluxgate.Demand{d}, &out),
+		"Take": f.Take(ctx, []store.Demand{d}, &out), "Peek": f.Peek(ctx, []store.Demand{d}, &out),
 		"Settle": settling, "Reset": resetting,
 	} {
 		if !errors.Is(err, context.Canceled) {
@@ -84,13 +85,13 @@ func TestTake_ContextEnded(t *testing.T) {
 }
 
 func TestStore_InvalidArguments(t *testing.T) {
-	f := newFixture(t, 0, fluxgate.PerHour(10))
+	f := newFixture(t, 0, rules.PerHour(10))
 	d := f.demand(0, 1)
-	takes := fluxgate.NewTakes([]fluxgate.Demand{d}, f.take(d))
-	if _, err := f.Settle(t.Context(), takes, takes.Same(-1)); !errors.Is(err, fluxgate.ErrDemand) {
+	takes := store.NewTakes([]store.Demand{d}, f.take(d))
+	if _, err := f.Settle(t.Context(), takes, takes.Same(-1)); !errors.Is(err, store.ErrDemand) {
 		t.Errorf("settling at -1: %v, want ErrDemand", err)
 	}
-	if _, err := f.Reset(t.Context(), fluxgate.Reset{Key: fluxgate.Key{}}); err == nil {
+	if _, err := f.Reset(t.Context(), store.Reset{Key: store.Key{}}); err == nil {
 		t.Error("a reset of everything is accepted")
 	}
 	if got := f.left(0); got != 9 {

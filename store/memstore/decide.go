@@ -3,14 +3,14 @@ package memstore
 import (
 	"context"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/bucket"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/bucketmath"
 )
 
 // lookup is the bucket set of a demand that is being decided.
 type lookup struct {
-	id          fluxgate.KeyID
+	id          store.KeyID
 	shard       *shard
 	shardNumber int
 	entry       *entry
@@ -19,11 +19,11 @@ type lookup struct {
 
 // decide checks the demands and allocates their lookups. Clearing that memory
 // costs more than the decision, so it is no larger than needed.
-func (s *Store) decide(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome, take bool) error {
+func (s *Store) decide(ctx context.Context, demands []store.Demand, out *store.Outcome, take bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := fluxgate.CheckDemands(demands); err != nil {
+	if err := store.CheckDemands(demands); err != nil {
 		return err
 	}
 	out.Prepare(demands)
@@ -41,7 +41,7 @@ func (s *Store) decide(ctx context.Context, demands []fluxgate.Demand, out *flux
 }
 
 // decideOn evaluates all demands at one moment and then takes all or none.
-func (s *Store) decideOn(lookups []lookup, demands []fluxgate.Demand, out *fluxgate.Outcome, take bool) {
+func (s *Store) decideOn(lookups []lookup, demands []store.Demand, out *store.Outcome, take bool) {
 	for i := range lookups {
 		w := &lookups[i]
 		w.id = s.resets.place(&demands[i].Key)

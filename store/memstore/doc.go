@@ -2,7 +2,7 @@
 // one machine, and as the fallback while a shared store is unavailable. As a
 // fallback it is set to the levels of the shared store: see [Store.SetLevel].
 //
-// It is exact, like every [fluxgate.Store], and it is bounded. A bucket is
+// It is exact, like every [store.Store], and it is bounded. A bucket is
 // dropped when it is full again, since a full bucket and a forgotten one are
 // the same. A new bucket always gets a place. If there is no room for it,
 // another bucket is evicted:

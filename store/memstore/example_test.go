@@ -7,6 +7,7 @@ import (
 	"net/netip"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/store/memstore"
 )
 
@@ -16,13 +17,13 @@ func ExampleNew() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	rules, err := fluxgate.NewRuleSet("api", fluxgate.Rule{
-		ID: "per-ip", Scope: fluxgate.ScopeIP, Bands: []fluxgate.Band{fluxgate.PerHour(2)},
+	set, err := rules.NewSet("api", rules.Rule{
+		ID: "per-ip", Scope: rules.ScopeIP, Bands: []rules.Band{rules.PerHour(2)},
 	})
 	if err != nil {
 		log.Fatal(err)
 	}
-	engine, err := fluxgate.New(store, fluxgate.Static(rules), fluxgate.WithRuleSet("api"))
+	engine, err := fluxgate.New(store, fluxgate.Static(set), fluxgate.WithRuleSet("api"))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -3,19 +3,19 @@ package memstore
 import (
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/bucket"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // staleFor is by how much a level may be older than the one before it and is
 // ignored. A larger step is one of the shared store's clock.
 const staleFor = int64(time.Second / time.Microsecond)
 
-// SetLevel implements [fluxgate.Fallback]. The levels count from now, though
+// SetLevel implements [store.Fallback]. The levels count from now, though
 // they are a little older: that is never in favor of the caller. They are kept
 // under the bands of the shared store, and a demand under a share of these finds
 // the same part used.
-func (s *Store) SetLevel(d *fluxgate.Demand, r *fluxgate.Result) {
+func (s *Store) SetLevel(d *store.Demand, r *store.Result) {
 	id := s.resets.place(&d.Key)
 	shard := &s.shards[s.shardOf(id)]
 	shard.mu.Lock()

@@ -4,7 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // report is what a shared store reports for a caller: when it decided, and how
@@ -12,22 +13,22 @@ import (
 func (f *fixture) report(caller int, seen time.Duration, full time.Duration) {
 	f.Helper()
 	d := f.demand(caller, 1)
-	f.SetLevel(&d, &fluxgate.Result{Now: seen.Microseconds(), Bands: []fluxgate.BandResult{{FullAfter: full}}})
+	f.SetLevel(&d, &store.Result{Now: seen.Microseconds(), Bands: []store.BandResult{{FullAfter: full}}})
 }
 
 // A bucket is full after the time that the shared store reported.
 func TestSetLevel_FullAfter(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		band fluxgate.Band
+		band rules.Band
 		full time.Duration
 		left int64
 	}{
-		{"a tick of a microsecond", fluxgate.PerMinute(60), 10 * time.Second, 50},
-		{"rounded against the caller", fluxgate.PerMinute(60), 10*time.Second + time.Microsecond, 49},
-		{"a tick of a second", fluxgate.Band{Capacity: 1 << 20, RefillTokens: 1 << 18, Refill: 364 * 24 * time.Hour}, time.Hour, 1<<20 - 31},
-		{"debt", fluxgate.PerMinute(60), 90 * time.Second, 0},
-		{"full", fluxgate.PerMinute(60), 0, 60},
+		{"a tick of a microsecond", rules.PerMinute(60), 10 * time.Second, 50},
+		{"rounded against the caller", rules.PerMinute(60), 10*time.Second + time.Microsecond, 49},
+		{"a tick of a second", rules.Band{Capacity: 1 << 20, RefillTokens: 1 << 18, Refill: 364 * 24 * time.Hour}, time.Hour, 1<<20 - 31},
+		{"debt", rules.PerMinute(60), 90 * time.Second, 0},
+		{"full", rules.PerMinute(60), 0, 60},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFixture(t, 0, c.band)
@@ -45,9 +46,9 @@ func TestSetLevel_FullAfter(t *testing.T) {
 
 // A demand under a share of the bands finds the same share used.
 func TestSetLevel_Share(t *testing.T) {
-	f := newFixture(t, 0, fluxgate.PerMinute(400))
+	f := newFixture(t, 0, rules.PerMinute(400))
 	f.report(1, time.Hour, 45*time.Second)
-	f.bands = newFixture(t, 0, fluxgate.PerMinute(100)).bands
+	f.bands = newFixture(t, 0, rules.PerMinute(100)).bands
 	if got := f.left(1); got != 25 {
 		t.Errorf("%d of 100 left, want 25", got)
 	}
@@ -61,9 +62,9 @@ func TestSetLevel_Share(t *testing.T) {
 func TestSetLevel_KeepsSlots(t *testing.T) {
 	for name, full := range map[string]time.Duration{"others hold slots": time.Second, "all slots are free": 0} {
 		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, 0, fluxgate.Band{Kind: fluxgate.Concurrency, Capacity: 2, Hold: time.Minute})
+			f := newFixture(t, 0, rules.Band{Kind: rules.Concurrency, Capacity: 2, Hold: time.Minute})
 			d := f.demand(1, 1)
-			d.Holder = fluxgate.HolderID{1}
+			d.Holder = store.HolderID{1}
 			f.take(d)
 			f.report(1, time.Hour, full)
 			if got := f.left(1); got != 1 {
@@ -93,7 +94,7 @@ func TestSetLevel_Older(t *testing.T) {
 		{"full", time.Hour + time.Second, 0, 60},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f := newFixture(t, 0, fluxgate.PerMinute(60))
+			f := newFixture(t, 0, rules.PerMinute(60))
 			f.report(1, time.Hour, 20*time.Second)
 			f.report(1, c.seen, c.full)
 			if got := f.left(1); got != c.left {
@@ -105,7 +106,7 @@ func TestSetLevel_Older(t *testing.T) {
 
 // Levels are kept within the bound of the store, and dropped when full.
 func TestSetLevel_Bounded(t *testing.T) {
-	f := newFixture(t, 100, fluxgate.PerMinute(60))
+	f := newFixture(t, 100, rules.PerMinute(60))
 	for caller := range 1_000 {
 		f.report(caller, time.Hour, 10*time.Second)
 	}
@@ -122,9 +123,9 @@ func TestSetLevel_Bounded(t *testing.T) {
 }
 
 func BenchmarkSetLevel(b *testing.B) {
-	f := newFixture(b, 0, fluxgate.PerMinute(60))
+	f := newFixture(b, 0, rules.PerMinute(60))
 	d := f.demand(1, 1)
-	r := fluxgate.Result{Bands: []fluxgate.BandResult{{FullAfter: 10 * time.Second}}}
+	r := store.Result{Bands: []store.BandResult{{FullAfter: 10 * time.Second}}}
 	b.ReportAllocs()
 	for b.Loop() {
 		r.Now++

@@ -7,7 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // The queue returns the entry that is full first.
@@ -94,33 +95,33 @@ func TestQueue_RandomOperations(t *testing.T) {
 	for _, most := range []int{1, 2, 3, 5, 20, 3 * shardBuckets} {
 		r := rand.New(rand.NewPCG(uint64(most), 9))
 		now := time.UnixMicro(1_700_000_000_123_457)
-		store, err := New(Config{MaxBuckets: most, Clock: func() time.Time { return now }})
+		buckets, err := New(Config{MaxBuckets: most, Clock: func() time.Time { return now }})
 		if err != nil {
 			t.Fatal(err)
 		}
-		bands := make([]fluxgate.ExactBand, 3)
-		for i, b := range []fluxgate.Band{fluxgate.PerSecond(20), fluxgate.PerMinute(50), {Capacity: 10, RefillTokens: 3, Refill: time.Second}} {
+		bands := make([]store.ExactBand, 3)
+		for i, b := range []rules.Band{rules.PerSecond(20), rules.PerMinute(50), {Capacity: 10, RefillTokens: 3, Refill: time.Second}} {
 			if bands[i], err = b.Exact(i); err != nil {
 				t.Fatal(err)
 			}
 		}
-		var receipts []fluxgate.Takes
+		var receipts []store.Takes
 		for range 3_000 {
-			var demands []fluxgate.Demand
+			var demands []store.Demand
 			for _, caller := range r.Perm(12)[:1+r.IntN(7)] {
-				d := fluxgate.Demand{Key: fluxgate.Key{RuleSet: "s", Rule: string(rune('a' + caller%5))}, Cost: r.Int64N(8), Shadow: r.IntN(5) == 0}
+				d := store.Demand{Key: store.Key{RuleSet: "s", Rule: string(rune('a' + caller%5))}, Cost: r.Int64N(8), Shadow: r.IntN(5) == 0}
 				binary.LittleEndian.PutUint64(d.Key.ID[:8], uint64(caller+1)*0x9e3779b97f4a7c15)
 				d.Bands = bands[:1+r.IntN(len(bands))] // rules change
 				d.MaxWait = time.Duration(r.IntN(3)) * time.Second
 				demands = append(demands, d)
 			}
-			var out fluxgate.Outcome
-			if err := store.Take(t.Context(), demands, &out); err != nil {
+			var out store.Outcome
+			if err := buckets.Take(t.Context(), demands, &out); err != nil {
 				t.Fatal(err)
 			}
-			inOrder(t, store)
+			inOrder(t, buckets)
 			checkTaken(t, demands, &out)
-			if takes := fluxgate.NewTakes(demands, &out); takes != nil {
+			if takes := store.NewTakes(demands, &out); takes != nil {
 				receipts = append(receipts, takes)
 			}
 			switch i := r.IntN(10); {
@@ -129,41 +130,41 @@ func TestQueue_RandomOperations(t *testing.T) {
 			case i == 1:
 				now = now.Add(-time.Duration(r.IntN(500)) * time.Millisecond)
 			case i == 2:
-				_, err = store.Reset(t.Context(), fluxgate.Reset{Key: demands[0].Key})
+				_, err = buckets.Reset(t.Context(), store.Reset{Key: demands[0].Key})
 			case i == 3 && r.IntN(20) == 0:
-				_, err = store.Reset(t.Context(), fluxgate.Reset{Key: fluxgate.Key{RuleSet: "s"}})
+				_, err = buckets.Reset(t.Context(), store.Reset{Key: store.Key{RuleSet: "s"}})
 			case i < 6 && len(receipts) > 0:
-				_, err = store.Settle(t.Context(), receipts[0], receipts[0].Same(r.Int64N(10)))
+				_, err = buckets.Settle(t.Context(), receipts[0], receipts[0].Same(r.Int64N(10)))
 				receipts = receipts[1:]
 			case i == 6:
-				err = store.Peek(t.Context(), demands, &out)
+				err = buckets.Peek(t.Context(), demands, &out)
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			inOrder(t, store)
+			inOrder(t, buckets)
 		}
 	}
 }
 
 // checkTaken fails the test unless what was taken is gone from what is left,
 // and what was rejected does not fit.
-func checkTaken(t *testing.T, demands []fluxgate.Demand, out *fluxgate.Outcome) {
+func checkTaken(t *testing.T, demands []store.Demand, out *store.Outcome) {
 	t.Helper()
 	admitted := true
 	for i := range demands {
 		d, result := &demands[i], &out.Results[i]
-		admitted = admitted && (d.Shadow || result.Status == fluxgate.OK)
+		admitted = admitted && (d.Shadow || result.Status == store.OK)
 		for j, left := range result.Bands {
 			most := d.Bands[j].Capacity
-			if out.Admitted() && result.Status == fluxgate.OK {
+			if out.Admitted() && result.Status == store.OK {
 				most -= d.Cost
 			}
 			if left.Remaining < 0 || left.Remaining > most {
 				t.Fatalf("%d left of %d after taking %d (%v)", left.Remaining, d.Bands[j].Capacity, d.Cost, result.Status)
 			}
 		}
-		if result.Status == fluxgate.Rejected && result.Wait <= d.MaxWait {
+		if result.Status == store.Rejected && result.Wait <= d.MaxWait {
 			t.Fatalf("rejected, though it would wait %v of %v", result.Wait, d.MaxWait)
 		}
 	}

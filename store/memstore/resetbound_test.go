@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/memstore"
 	"github.com/fluxgate/fluxgate/store/storetest"
 )
@@ -17,14 +19,14 @@ import (
 func TestReset_BoundIsPerRuleSet(t *testing.T) {
 	s := fluxgate.Must(memstore.New(memstore.Config{}))
 	reset := func(ruleSet, rule string) error {
-		_, err := s.Reset(t.Context(), fluxgate.Reset{Key: fluxgate.Key{RuleSet: ruleSet, Rule: rule}})
+		_, err := s.Reset(t.Context(), store.Reset{Key: store.Key{RuleSet: ruleSet, Rule: rule}})
 		return err
 	}
 	var err error
 	for i := 0; err == nil && i < 200_000; i++ {
 		err = reset("tenant-a", fmt.Sprint("rule-", i))
 	}
-	if !errors.Is(err, fluxgate.ErrTooManyResets) || !strings.Contains(err.Error(), `1000 rules of rule set "tenant-a"`) {
+	if !errors.Is(err, store.ErrTooManyResets) || !strings.Contains(err.Error(), `1000 rules of rule set "tenant-a"`) {
 		t.Errorf("one more: %v", err)
 	}
 	for _, what := range [][2]string{{"tenant-b", "rule"}, {"tenant-b", ""}, {"tenant-a", "rule-7"}, {"tenant-a", ""}, {"tenant-a", "one-more"}} {
@@ -37,22 +39,22 @@ func TestReset_BoundIsPerRuleSet(t *testing.T) {
 // A reset makes buckets full, whatever was reset or forgotten before.
 func TestReset_AfterOthers(t *testing.T) {
 	s := fluxgate.Must(memstore.New(memstore.Config{Clock: storetest.NewClock().Now}))
-	bands := []fluxgate.ExactBand{fluxgate.Must(fluxgate.Band{Capacity: 3, Refill: 24 * time.Hour}.Exact(0))}
-	demand := func(rule string) fluxgate.Demand {
-		return fluxgate.Demand{Key: fluxgate.Key{RuleSet: "set", Rule: rule, ID: fluxgate.KeyID{rule[0]}}, Bands: bands, Cost: 3}
+	bands := []store.ExactBand{fluxgate.Must(rules.Band{Capacity: 3, Refill: 24 * time.Hour}.Exact(0))}
+	demand := func(rule string) store.Demand {
+		return store.Demand{Key: store.Key{RuleSet: "set", Rule: rule, ID: store.KeyID{rule[0]}}, Bands: bands, Cost: 3}
 	}
 	left := func(rule string) int64 {
 		t.Helper()
-		var out fluxgate.Outcome
-		if err := s.Peek(t.Context(), []fluxgate.Demand{demand(rule)}, &out); err != nil {
+		var out store.Outcome
+		if err := s.Peek(t.Context(), []store.Demand{demand(rule)}, &out); err != nil {
 			t.Fatal(err)
 		}
 		return out.Results[0].Bands[0].Remaining
 	}
 	for i, what := range []string{"a", "", "", "a", "a", "", "forget", "a", "forget", "a", ""} {
-		var out fluxgate.Outcome
+		var out store.Outcome
 		for _, rule := range []string{"a", "b"} {
-			if err := s.Take(t.Context(), []fluxgate.Demand{demand(rule)}, &out); err != nil {
+			if err := s.Take(t.Context(), []store.Demand{demand(rule)}, &out); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -60,13 +62,13 @@ func TestReset_AfterOthers(t *testing.T) {
 		case "forget":
 			// The last of these needs the room of deleted rules.
 			for i := range 1_001 {
-				what := fluxgate.Reset{Key: fluxgate.Key{RuleSet: "set", Rule: fmt.Sprint("deleted-", i)}, Exists: func(rule string) bool { return rule == "b" }}
+				what := store.Reset{Key: store.Key{RuleSet: "set", Rule: fmt.Sprint("deleted-", i)}, Exists: func(rule string) bool { return rule == "b" }}
 				if _, err := s.Reset(t.Context(), what); err != nil {
 					t.Fatal(err)
 				}
 			}
 		default:
-			if _, err := s.Reset(t.Context(), fluxgate.Reset{Key: fluxgate.Key{RuleSet: "set", Rule: what}}); err != nil {
+			if _, err := s.Reset(t.Context(), store.Reset{Key: store.Key{RuleSet: "set", Rule: what}}); err != nil {
 				t.Fatal(err)
 			}
 			if left("a") != 3 || what == "a" && left("b") != 0 || what == "" && left("b") != 3 {

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 const (
@@ -68,15 +68,15 @@ func checkRoom(all map[target]uint64, of target) error {
 	switch {
 	case !known && of.rule != "" && rules >= maxRuleResets:
 		return fmt.Errorf("resetting buckets: %w: %d rules of rule set %q were reset one by one, no more can be; reset the whole rule set",
-			fluxgate.ErrTooManyResets, rules, of.ruleSet)
+			store.ErrTooManyResets, rules, of.ruleSet)
 	case !known && len(all) >= maxResets:
-		return fmt.Errorf("resetting buckets: %w: %d rules of all rule sets were reset, no more can be; reset whole rule sets", fluxgate.ErrTooManyResets, len(all))
+		return fmt.Errorf("resetting buckets: %w: %d rules of all rule sets were reset, no more can be; reset whole rule sets", store.ErrTooManyResets, len(all))
 	}
 	return nil
 }
 
 // place returns the id of a key's bucket.
-func (r *resets) place(key *fluxgate.Key) fluxgate.KeyID {
+func (r *resets) place(key *store.Key) store.KeyID {
 	generation := r.generation.Load()
 	if generation == nil {
 		return key.ID

@@ -3,13 +3,13 @@ package memstore
 import (
 	"sync"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/bucket"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // entry is one remembered bucket set.
 type entry struct {
-	id    fluxgate.KeyID
+	id    store.KeyID
 	state bucket.State
 	// full is when every band is full, in microseconds of the store's clock.
 	full int64
@@ -29,7 +29,7 @@ type entry struct {
 func (e *entry) used(now int64) bool { return e != nil && e.full > now }
 
 // look brings an entry to now. No entry is a full bucket.
-func (e *entry) look(bands []fluxgate.ExactBand, now int64, view *bucket.View) {
+func (e *entry) look(bands []store.ExactBand, now int64, view *bucket.View) {
 	if e.used(now) {
 		e.state.View(bands, now, view)
 		return
@@ -57,7 +57,7 @@ func (e *entry) forget() {
 // and by rule in queues with those nearest to full in front.
 type shard struct {
 	mu      sync.Mutex
-	entries map[fluxgate.KeyID]*entry
+	entries map[store.KeyID]*entry
 	rules   map[target]*ruleBuckets
 	order   [2]ruleOrder
 	most    int
@@ -68,10 +68,10 @@ type shard struct {
 	_         [64]byte // avoids false sharing
 }
 
-func (s *shard) find(id fluxgate.KeyID) *entry { return s.entries[id] }
+func (s *shard) find(id store.KeyID) *entry { return s.entries[id] }
 
 // write stores the new state of an entry, or adds one for the key.
-func (s *shard) write(e *entry, id fluxgate.KeyID, key *fluxgate.Key, bands []fluxgate.ExactBand, view *bucket.View) {
+func (s *shard) write(e *entry, id store.KeyID, key *store.Key, bands []store.ExactBand, view *bucket.View) {
 	if e == nil {
 		var full int64
 		for i := range bands {
@@ -87,7 +87,7 @@ func (s *shard) write(e *entry, id fluxgate.KeyID, key *fluxgate.Key, bands []fl
 }
 
 // keep makes a state that of an entry, or adds one for the key, and returns it.
-func (s *shard) keep(e *entry, id fluxgate.KeyID, key *fluxgate.Key, state *bucket.State) *entry {
+func (s *shard) keep(e *entry, id store.KeyID, key *store.Key, state *bucket.State) *entry {
 	full := state.At + state.FullAfter()
 	if e == nil {
 		e = s.add(id, target{key.RuleSet, key.Rule}, state.At, full)
@@ -99,7 +99,7 @@ func (s *shard) keep(e *entry, id fluxgate.KeyID, key *fluxgate.Key, state *buck
 // add makes room for a new entry and queues it. The new entry is always stored:
 // in a store full of other buckets its limit would otherwise not be counted at
 // all.
-func (s *shard) add(id fluxgate.KeyID, rule target, now, full int64) *entry {
+func (s *shard) add(id store.KeyID, rule target, now, full int64) *entry {
 	if len(s.entries) >= s.most {
 		s.sweep(now)
 	}

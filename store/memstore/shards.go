@@ -3,7 +3,7 @@ package memstore
 import (
 	"encoding/binary"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 const (
@@ -23,7 +23,7 @@ func newShards(maxBuckets int) []shard {
 	}
 	shards := make([]shard, count)
 	for i := range shards {
-		shards[i].entries = make(map[fluxgate.KeyID]*entry)
+		shards[i].entries = make(map[store.KeyID]*entry)
 		shards[i].rules = make(map[target]*ruleBuckets)
 		shards[i].order[byCount].by = byCount
 		shards[i].most = maxBuckets / count
@@ -32,7 +32,7 @@ func newShards(maxBuckets int) []shard {
 }
 
 // shardOf spreads keys, which are hashes, by their first bits.
-func (s *Store) shardOf(id fluxgate.KeyID) int {
+func (s *Store) shardOf(id store.KeyID) int {
 	return int(binary.LittleEndian.Uint64(id[:8]) & uint64(len(s.shards)-1))
 }
 

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/memstore"
 	"github.com/fluxgate/fluxgate/store/storetest"
 )
@@ -16,7 +18,7 @@ import (
 var seed = maphash.MakeSeed()
 
 // under is a demand for one token of a caller's bucket under another rule.
-func (f *fixture) under(ruleSet, rule string, b fluxgate.Band, caller int) fluxgate.Demand {
+func (f *fixture) under(ruleSet, rule string, b rules.Band, caller int) store.Demand {
 	f.Helper()
 	exact, err := b.Exact(0)
 	if err != nil {
@@ -24,12 +26,12 @@ func (f *fixture) under(ruleSet, rule string, b fluxgate.Band, caller int) fluxg
 	}
 	d := f.demand(caller, 1)
 	binary.LittleEndian.PutUint64(d.Key.ID[8:], maphash.String(seed, ruleSet+"/"+rule)^uint64(caller))
-	d.Key.RuleSet, d.Key.Rule, d.Bands = ruleSet, rule, []fluxgate.ExactBand{exact}
+	d.Key.RuleSet, d.Key.Rule, d.Bands = ruleSet, rule, []store.ExactBand{exact}
 	return d
 }
 
 // passes counts how many of the requests are admitted.
-func (f *fixture) passes(requests int, next func(i int) fluxgate.Demand) (passed int) {
+func (f *fixture) passes(requests int, next func(i int) store.Demand) (passed int) {
 	f.Helper()
 	for i := range requests {
 		if f.take(next(i)).Admitted() {
@@ -43,7 +45,7 @@ func (f *fixture) passes(requests int, next func(i int) fluxgate.Demand) (passed
 var bounds = []int{1_000, 5_000}
 
 // login is a short limit, as the one that a flood of a long one would evict.
-var login = fluxgate.PerMinute(5)
+var login = rules.PerMinute(5)
 
 // A caller that used up a short limit stays limited, however many callers of a
 // long limit come after it: of another rule, or of the rule of the same name in
@@ -52,14 +54,14 @@ func TestShare_LimitFirst(t *testing.T) {
 	for _, most := range bounds {
 		for _, flood := range [][2]string{{"set", "export"}, {"other", "login"}} {
 			t.Run(fmt.Sprint(flood, " of ", most), func(t *testing.T) {
-				f := newFixture(t, most, fluxgate.PerDay(10))
+				f := newFixture(t, most, rules.PerDay(10))
 				attacker := f.under("set", "login", login, -1)
-				passed := f.passes(10, func(int) fluxgate.Demand { return attacker })
+				passed := f.passes(10, func(int) store.Demand { return attacker })
 				for round := range 20 {
-					f.passes(most/2, func(i int) fluxgate.Demand {
-						return f.under(flood[0], flood[1], fluxgate.PerDay(10), round*most+i)
+					f.passes(most/2, func(i int) store.Demand {
+						return f.under(flood[0], flood[1], rules.PerDay(10), round*most+i)
 					})
-					passed += f.passes(5, func(int) fluxgate.Demand { return attacker })
+					passed += f.passes(5, func(int) store.Demand { return attacker })
 				}
 				if passed != 5 {
 					t.Errorf("%d requests passed a limit of 5 during a flood of another rule", passed)
@@ -84,12 +86,12 @@ func TestShare_FloodFirst(t *testing.T) {
 			{"callers of two rules alternate", []string{"login", "signup"}},
 		} {
 			t.Run(fmt.Sprint(c.name, " of ", most), func(t *testing.T) {
-				f := newFixture(t, most, fluxgate.PerDay(10))
+				f := newFixture(t, most, rules.PerDay(10))
 				// All tokens at once: nothing is further from full.
 				for caller := range 2 * most {
 					f.take(f.demand(caller, 10))
 				}
-				passed := f.passes(100*len(c.callers), func(i int) fluxgate.Demand {
+				passed := f.passes(100*len(c.callers), func(i int) store.Demand {
 					who := i % len(c.callers)
 					return f.under("set", c.callers[who], login, -1-16*who) // in one shard
 				})
@@ -109,13 +111,13 @@ func TestShare_Equal(t *testing.T) {
 	floods := []name{{"a", "x"}, {"a", "y"}, {"b", "x"}}
 	for _, most := range bounds {
 		t.Run(fmt.Sprint("of ", most), func(t *testing.T) {
-			f := newFixture(t, most, fluxgate.PerMinute(1))
+			f := newFixture(t, most, rules.PerMinute(1))
 			share, modest := most/4, most/10
 			limited := func(of name, caller int) bool {
 				f.clock.Advance(time.Microsecond) // the last ones are the furthest from full
-				band := fluxgate.PerDay(1)
+				band := rules.PerDay(1)
 				if of.rule == "modest" {
-					band = fluxgate.PerMinute(1)
+					band = rules.PerMinute(1)
 				}
 				return !f.take(f.under(of.ruleSet, of.rule, band, caller)).Admitted()
 			}
@@ -155,7 +157,7 @@ func TestShare_Equal(t *testing.T) {
 // A rule that has reached its share takes no more from others, even from a rule
 // that is above its own.
 func TestShare_Reached(t *testing.T) {
-	f := newFixture(t, 12, fluxgate.PerDay(10))
+	f := newFixture(t, 12, rules.PerDay(10))
 	for caller := range 2 {
 		f.take(f.under("set", "small", login, caller))
 	}
@@ -163,7 +165,7 @@ func TestShare_Reached(t *testing.T) {
 		f.take(f.demand(caller, 1+int64(caller/4))) // the first four are nearest to full
 	}
 	for caller := range 20 {
-		f.take(f.under("set", "late", fluxgate.PerDay(10), 100+caller))
+		f.take(f.under("set", "late", rules.PerDay(10), 100+caller))
 	}
 	// Three rules, four each: the late one got no more than that.
 	for caller := range 10 {
@@ -179,10 +181,10 @@ func TestShare_Reached(t *testing.T) {
 
 // A full bucket is dropped before any other, whatever its rule.
 func TestShare_FullBucketsGoFirst(t *testing.T) {
-	f := newFixture(t, 4, fluxgate.PerDay(10))
+	f := newFixture(t, 4, rules.PerDay(10))
 	for caller := range 2 {
 		f.take(f.demand(caller, 5))
-		f.take(f.under("set", "other", fluxgate.PerSecond(1), caller))
+		f.take(f.under("set", "other", rules.PerSecond(1), caller))
 	}
 	f.clock.Advance(2 * time.Second)
 	f.take(f.demand(2, 5)) // its rule is at its share
@@ -199,11 +201,11 @@ func TestShare_FullBucketsGoFirst(t *testing.T) {
 // With more rules than room every new bucket is still stored, and the bound
 // holds.
 func TestShare_MoreRulesThanRoom(t *testing.T) {
-	const most, rules = 50, 10_000
-	f := newFixture(t, most, fluxgate.PerDay(10))
-	for i := range rules {
+	const most, count = 50, 10_000
+	f := newFixture(t, most, rules.PerDay(10))
+	for i := range count {
 		d := f.under("set", fmt.Sprint("rule-", i), login, i)
-		if passed := f.passes(8, func(int) fluxgate.Demand { return d }); passed != 5 {
+		if passed := f.passes(8, func(int) store.Demand { return d }); passed != 5 {
 			t.Fatalf("%d requests passed rule %d, want 5", passed, i)
 		}
 		if got := f.Stats().Buckets; got > most {
@@ -220,9 +222,9 @@ func TestShare_ThroughAnEngine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := fluxgate.NewRuleSet("shop",
-		fluxgate.Rule{ID: "login", Paths: []string{"/login"}, Scope: fluxgate.ScopeIP, Bands: []fluxgate.Band{login}},
-		fluxgate.Rule{ID: "export", Paths: []string{"/export"}, Scope: fluxgate.ScopeUser, Bands: []fluxgate.Band{fluxgate.PerDay(10)}})
+	set, err := rules.NewSet("shop",
+		rules.Rule{ID: "login", Paths: []string{"/login"}, Scope: rules.ScopeIP, Bands: []rules.Band{login}},
+		rules.Rule{ID: "export", Paths: []string{"/export"}, Scope: rules.ScopeUser, Bands: []rules.Band{rules.PerDay(10)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,9 +256,9 @@ func TestShare_ThroughAnEngine(t *testing.T) {
 // A bucket that is full and dropped between any two requests of its caller
 // costs no allocation, neither for itself nor for its rule.
 func TestShare_ComeAndGoAllocs(t *testing.T) {
-	f := newFixture(t, 100, fluxgate.PerSecond(1))
-	demands := []fluxgate.Demand{f.demand(1, 1)}
-	var out fluxgate.Outcome
+	f := newFixture(t, 100, rules.PerSecond(1))
+	demands := []store.Demand{f.demand(1, 1)}
+	var out store.Outcome
 	allocs := testing.AllocsPerRun(1_000, func() {
 		f.clock.Advance(time.Second)
 		if err := f.Peek(t.Context(), demands, &out); err != nil || f.Stats().Buckets != 0 {

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/bucket"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/bucketmath"
 )
 
@@ -24,16 +24,16 @@ type Config struct {
 	Salt []byte
 }
 
-// Store is a [fluxgate.Store] in memory.
+// Store is a [store.Store] in memory.
 type Store struct {
-	fluxgate.Unshared
+	store.Unshared
 	shards []shard
 	clock  func() int64
 	salt   []byte
 	resets resets
 }
 
-var _ fluxgate.Fallback = (*Store)(nil)
+var _ store.Fallback = (*Store)(nil)
 
 // New returns an empty store.
 func New(config Config) (*Store, error) {
@@ -62,32 +62,32 @@ func steadyClock() func() int64 {
 	return func() int64 { return base + int64(time.Since(start)/time.Microsecond) }
 }
 
-// Take implements [fluxgate.Store].
-func (s *Store) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
+// Take implements [store.Store].
+func (s *Store) Take(ctx context.Context, demands []store.Demand, out *store.Outcome) error {
 	return s.decide(ctx, demands, out, true)
 }
 
-// Peek implements [fluxgate.Store].
-func (s *Store) Peek(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
+// Peek implements [store.Store].
+func (s *Store) Peek(ctx context.Context, demands []store.Demand, out *store.Outcome) error {
 	return s.decide(ctx, demands, out, false)
 }
 
-// Settle implements [fluxgate.Store].
-func (s *Store) Settle(ctx context.Context, takes fluxgate.Takes, actual []int64) ([]fluxgate.Settlement, error) {
+// Settle implements [store.Store].
+func (s *Store) Settle(ctx context.Context, takes store.Takes, actual []int64) ([]store.Settlement, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if err := fluxgate.CheckTakes(takes, actual); err != nil {
+	if err := store.CheckTakes(takes, actual); err != nil {
 		return nil, err
 	}
-	settled := make([]fluxgate.Settlement, len(takes))
+	settled := make([]store.Settlement, len(takes))
 	for i := range takes {
 		settled[i] = s.settle(&takes[i], actual[i])
 	}
 	return settled, nil
 }
 
-func (s *Store) settle(t *fluxgate.Taken, actual int64) fluxgate.Settlement {
+func (s *Store) settle(t *store.Taken, actual int64) store.Settlement {
 	id := s.resets.place(&t.Key)
 	shard := &s.shards[s.shardOf(id)]
 	shard.mu.Lock()
@@ -104,12 +104,12 @@ func (s *Store) settle(t *fluxgate.Taken, actual int64) fluxgate.Settlement {
 	return settled
 }
 
-// Extend implements [fluxgate.Store].
-func (s *Store) Extend(ctx context.Context, takes fluxgate.Takes) (held []bool, err error) {
+// Extend implements [store.Store].
+func (s *Store) Extend(ctx context.Context, takes store.Takes) (held []bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if err := fluxgate.CheckTakes(takes, takes.Same(0)); err != nil {
+	if err := store.CheckTakes(takes, takes.Same(0)); err != nil {
 		return nil, err
 	}
 	for i := range takes {
@@ -118,7 +118,7 @@ func (s *Store) Extend(ctx context.Context, takes fluxgate.Takes) (held []bool, 
 	return held, nil
 }
 
-func (s *Store) extend(t *fluxgate.Taken) bool {
+func (s *Store) extend(t *store.Taken) bool {
 	id := s.resets.place(&t.Key)
 	shard := &s.shards[s.shardOf(id)]
 	shard.mu.Lock()
@@ -134,15 +134,15 @@ func (s *Store) extend(t *fluxgate.Taken) bool {
 	return held
 }
 
-// Reset implements [fluxgate.Store].
-func (s *Store) Reset(ctx context.Context, what fluxgate.Reset) (did bool, err error) {
+// Reset implements [store.Store].
+func (s *Store) Reset(ctx context.Context, what store.Reset) (did bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
 	if what.RuleSet == "" {
 		return false, errors.New("resetting buckets: no rule set is named")
 	}
-	if what.ID == (fluxgate.KeyID{}) {
+	if what.ID == (store.KeyID{}) {
 		err := s.resets.add(what.RuleSet, what.Rule, what.Exists)
 		return err == nil, err
 	}
@@ -156,10 +156,10 @@ func (s *Store) Reset(ctx context.Context, what fluxgate.Reset) (did bool, err e
 	return true, nil
 }
 
-// Salt implements [fluxgate.Store].
+// Salt implements [store.Store].
 func (s *Store) Salt() []byte { return s.salt }
 
-// Close implements [fluxgate.Store]. It does nothing.
+// Close implements [store.Store]. It does nothing.
 func (s *Store) Close() error { return nil }
 
 // Stats are counters of a store.

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // documentedUser returns the rules of the ACL user in a block of docs/redis.md.
@@ -159,8 +159,8 @@ func TestACL_Cluster(t *testing.T) {
 		}
 	}
 	without("+asking")
-	var out fluxgate.Outcome
-	if err := p.Take(t.Context(), []fluxgate.Demand{d}, &out); err == nil {
+	var out store.Outcome
+	if err := p.Take(t.Context(), []store.Demand{d}, &out); err == nil {
 		t.Error("+asking is not needed")
 	}
 	if err := migration.Finish(t.Context()); err != nil {

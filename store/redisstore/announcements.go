@@ -9,8 +9,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // maxSilence is after what time without a message a subscription is tried.
@@ -29,7 +30,7 @@ func newAnnouncements() announcements {
 	return announcements{announced: make(chan struct{}, 1), tried: make(chan struct{})}
 }
 
-// Resets implements [fluxgate.Store].
+// Resets implements [store.Store].
 func (s *Store) Resets() uint64 { return s.fleet.changes.Load() }
 
 // listen keeps a subscription until the store is closed.
@@ -48,7 +49,7 @@ func (r *fleetState) listen(life context.Context) {
 		if err == nil {
 			continue // on another server, or over other connections
 		}
-		if !errors.Is(err, fluxgate.ErrNotSent) { // the breaker logs that
+		if !errors.Is(err, store.ErrNotSent) { // the breaker logs that
 			failures++
 		}
 		if failures > 1 || errors.As(err, new(redis.Error)) { // one lost connection is no reason for a warning

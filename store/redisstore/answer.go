@@ -5,8 +5,8 @@ import (
 	"errors"
 	"math"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/bucket"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/bucketmath"
 )
 
@@ -33,11 +33,11 @@ func (r *answerReader) take(n int) string {
 func (r *answerReader) byte() byte { return r.take(1)[0] }
 
 // status is a status that the script gives.
-func (r *answerReader) status() fluxgate.Status {
-	s := fluxgate.Status(r.byte())
-	if s > fluxgate.Unavailable {
+func (r *answerReader) status() store.Status {
+	s := store.Status(r.byte())
+	if s > store.Unavailable {
 		r.bad = true
-		return fluxgate.Unavailable
+		return store.Unavailable
 	}
 	return s
 }
@@ -96,7 +96,7 @@ func (q *scriptCall) read(reply string) (rest string, err error) {
 				if slotBand(a.demands[i].Bands) >= 0 {
 					a.slots = append(a.slots, r.level(), r.level())
 				}
-				if status == fluxgate.Unavailable {
+				if status == store.Unavailable {
 					a.unreadable, a.version = true, version
 				}
 				continue
@@ -104,7 +104,7 @@ func (q *scriptCall) read(reply string) (rest string, err error) {
 			for range a.demands[i].Bands {
 				a.levels = append(a.levels, r.level())
 			}
-			if status == fluxgate.Unavailable {
+			if status == store.Unavailable {
 				a.unreadable, a.version = true, a.levels[first]
 			}
 		}
@@ -127,7 +127,7 @@ func (q *scriptCall) read(reply string) (rest string, err error) {
 // fill writes the answer into an outcome, each demand at the place that
 // places gives it, or in order. What the script sends are levels or states;
 // everything that people read off them is computed here, by the same arithmetic.
-func (a *shardRequest) fill(out *fluxgate.Outcome, places []int) {
+func (a *shardRequest) fill(out *store.Outcome, places []int) {
 	levels, states, slots := a.levels, a.states, a.slots
 	for i := range a.demands {
 		place := i
@@ -148,13 +148,13 @@ func (a *shardRequest) fill(out *fluxgate.Outcome, places []int) {
 			copy(view.Levels[:], levels[:len(d.Bands)])
 			levels = levels[len(d.Bands):]
 		}
-		if a.statuses[i] == fluxgate.Unavailable {
-			result.Status = fluxgate.Unavailable
+		if a.statuses[i] == store.Unavailable {
+			result.Status = store.Unavailable
 			continue
 		}
 		bucketmath.Evaluate(d, &view, result)
 		result.Status = a.statuses[i]
-		taken := d.Debited(result.Status) || a.admitted && result.Status == fluxgate.OK
+		taken := d.Debited(result.Status) || a.admitted && result.Status == store.OK
 		if taken && a.op != opPeek {
 			bucketmath.Take(d, &view, result)
 		}

@@ -4,19 +4,20 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/bucket"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // Any input is refused, or is an answer that the script could have given.
 func FuzzAnswer(f *testing.F) {
-	two := exactBands(f, fluxgate.PerMinute(10), fluxgate.PerHour(1_000))
+	two := exactBands(f, rules.PerMinute(10), rules.PerHour(1_000))
 	make3 := func() *scriptCall {
 		take, peek, settle := newShardRequest(opTake, 0, time.Time{}), newShardRequest(opPeek, 0, time.Time{}), newShardRequest(opSettle, 0, time.Time{})
-		take.demands = []fluxgate.Demand{{Bands: two, Cost: 3, MaxWait: time.Second}, {Bands: two[:1], Cost: 1, Shadow: true}}
+		take.demands = []store.Demand{{Bands: two, Cost: 3, MaxWait: time.Second}, {Bands: two[:1], Cost: 1, Shadow: true}}
 		take.keys = []string{"a", "b"}
-		peek.demands, peek.keys = []fluxgate.Demand{{Bands: two[1:], Cost: 1}}, []string{"c"}
-		settle.takes, settle.actual, settle.keys = []fluxgate.Taken{{Bands: two, Cost: 3}}, []int64{1}, []string{"a"}
+		peek.demands, peek.keys = []store.Demand{{Bands: two[1:], Cost: 1}}, []string{"c"}
+		settle.takes, settle.actual, settle.keys = []store.Taken{{Bands: two, Cost: 3}}, []int64{1}, []string{"a"}
 		return &scriptCall{batch: []*shardRequest{take, settle, peek}}
 	}
 	whole := appendDouble(nil, 1_700_000_000_123_456)
@@ -44,7 +45,7 @@ func FuzzAnswer(f *testing.F) {
 				continue
 			}
 			for _, s := range a.statuses {
-				if s > fluxgate.Unavailable || s == fluxgate.Unavailable && !a.unreadable {
+				if s > store.Unavailable || s == store.Unavailable && !a.unreadable {
 					t.Fatalf("status %d", s)
 				}
 			}
@@ -53,7 +54,7 @@ func FuzzAnswer(f *testing.F) {
 					t.Fatalf("level %d", level)
 				}
 			}
-			var out fluxgate.Outcome
+			var out store.Outcome
 			out.Prepare(a.demands)
 			a.fill(&out, nil)
 			for i, r := range out.Results {

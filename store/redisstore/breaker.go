@@ -10,8 +10,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // The breaker of a node decides whether calls are sent to it. It opens when the
@@ -194,7 +195,7 @@ func (l *nodeQueue) open(cause error) {
 
 func (l *nodeQueue) newOutage(since time.Time, cause error) *outage {
 	cause = l.store.clean(cause)
-	err := fmt.Errorf("%w: %w: %s does not answer: %w", ErrUnavailable, fluxgate.ErrNotSent, l.address(), cause)
+	err := fmt.Errorf("%w: %w: %s does not answer: %w", ErrUnavailable, store.ErrNotSent, l.address(), cause)
 	return &outage{since: since, cause: cause, err: err}
 }
 

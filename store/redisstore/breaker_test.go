@@ -13,9 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
-	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // While Redis is frozen the first callers wait for the deadline and all others are
@@ -27,7 +28,7 @@ func TestBreaker_Frozen(t *testing.T) {
 	tr := newTrial(t, srv.URI(), Config{Timeout: timeout}, srv)
 	d := tr.demand(ample)
 	tr.mustTake(d)
-	crowd := tr.gather(crowdSize, 10*time.Millisecond, func(int) []fluxgate.Demand { return []fluxgate.Demand{d} })
+	crowd := tr.gather(crowdSize, 10*time.Millisecond, func(int) []store.Demand { return []store.Demand{d} })
 	crowd.untilAllServed(time.Now())
 	frozen := time.Now()
 	must(t, srv.Freeze())
@@ -65,14 +66,14 @@ func TestBreaker_Frozen(t *testing.T) {
 }
 
 // answerTimes are how long takes wait for their failure, in order.
-func answerTimes(tr trial, d fluxgate.Demand) []time.Duration {
+func answerTimes(tr trial, d store.Demand) []time.Duration {
 	tr.Helper()
 	var times []time.Duration
 	for range 200 {
 		start := time.Now()
 		_, err := tr.take(d)
 		times = append(times, time.Since(start))
-		if !errors.Is(err, ErrUnavailable) || !errors.Is(err, fluxgate.ErrNotSent) {
+		if !errors.Is(err, ErrUnavailable) || !errors.Is(err, store.ErrNotSent) {
 			tr.Fatalf("a take while the breaker is open: %v", err)
 		}
 	}
@@ -86,7 +87,7 @@ func TestBreaker_Restart(t *testing.T) {
 	srv := testenv.StartStandalone(t, testenv.Config{})
 	tr := newTrial(t, srv.URI(), Config{Timeout: 100 * time.Millisecond}, srv)
 	d := tr.demand(ample)
-	crowd := tr.gather(crowdSize, 10*time.Millisecond, func(int) []fluxgate.Demand { return []fluxgate.Demand{d} })
+	crowd := tr.gather(crowdSize, 10*time.Millisecond, func(int) []store.Demand { return []store.Demand{d} })
 	crowd.untilAllServed(time.Now())
 	var back []time.Duration
 	for range 3 { // a busy machine can be slow once
@@ -111,14 +112,14 @@ func TestBreaker_OtherCalls(t *testing.T) {
 	d := tr.demand(ample)
 	out, err := tr.take(d)
 	must(t, err)
-	takes := fluxgate.NewTakes([]fluxgate.Demand{d}, &out)
+	takes := store.NewTakes([]store.Demand{d}, &out)
 	must(t, srv.Freeze())
 	calls := map[string]func() error{
-		"Peek":   func() error { return tr.Peek(t.Context(), []fluxgate.Demand{d}, new(fluxgate.Outcome)) },
-		"Settle": func() error { return fluxgate.SettleError(tr.Settle(t.Context(), takes, []int64{0})) },
-		"Reset":  func() error { return errorOf(tr.Reset(t.Context(), fluxgate.Reset{Key: d.Key})) },
+		"Peek":   func() error { return tr.Peek(t.Context(), []store.Demand{d}, new(store.Outcome)) },
+		"Settle": func() error { return store.SettleError(tr.Settle(t.Context(), takes, []int64{0})) },
+		"Reset":  func() error { return errorOf(tr.Reset(t.Context(), store.Reset{Key: d.Key})) },
 		"Reset rule": func() error {
-			return errorOf(tr.Reset(t.Context(), fluxgate.Reset{Key: fluxgate.Key{RuleSet: "set", Rule: "rule"}}))
+			return errorOf(tr.Reset(t.Context(), store.Reset{Key: store.Key{RuleSet: "set", Rule: "rule"}}))
 		},
 	}
 	run := func(atMost time.Duration) {
@@ -150,7 +151,7 @@ func TestBreaker_SlowNetwork(t *testing.T) {
 	proxy := testenv.StartProxy(t, srv.Addr())
 	tr := newTrial(t, "redis://"+proxy.Addr(), Config{Timeout: 100 * time.Millisecond}, srv)
 	d := tr.demand(ample)
-	crowd := tr.gather(crowdSize, 10*time.Millisecond, func(int) []fluxgate.Demand { return []fluxgate.Demand{d} })
+	crowd := tr.gather(crowdSize, 10*time.Millisecond, func(int) []store.Demand { return []store.Demand{d} })
 	crowd.untilAllServed(time.Now())
 	slow := time.Now()
 	proxy.SetLatency(75*time.Millisecond, 75*time.Millisecond)
@@ -176,7 +177,7 @@ func TestPool_SlowNetwork(t *testing.T) {
 	tr := newTrial(t, "redis://"+proxy.Addr(), Config{Timeout: 400 * time.Millisecond, Pool: Pool{MaxIdle: 1, Size: 1}}, srv)
 	d := tr.demand(ample)
 	proxy.SetLatency(50*time.Millisecond, 50*time.Millisecond)
-	crowd := tr.gather(crowdSize, time.Millisecond, func(int) []fluxgate.Demand { return []fluxgate.Demand{d} })
+	crowd := tr.gather(crowdSize, time.Millisecond, func(int) []store.Demand { return []store.Demand{d} })
 	crowd.untilAllServed(time.Now())
 	crowd.untilAsked(2_000)
 	before := proxy.Accepted()
@@ -195,7 +196,7 @@ func TestPool_NetworkBecomesSlow(t *testing.T) {
 	proxy := testenv.StartProxy(t, srv.Addr())
 	tr := newTrial(t, "redis://"+proxy.Addr(), Config{Timeout: 200 * time.Millisecond}, srv)
 	d := tr.demand(ample)
-	crowd := tr.gather(crowdSize, 10*time.Millisecond, func(int) []fluxgate.Demand { return []fluxgate.Demand{d} })
+	crowd := tr.gather(crowdSize, 10*time.Millisecond, func(int) []store.Demand { return []store.Demand{d} })
 	crowd.untilAllServed(time.Now())
 	proxy.SetLatency(50*time.Millisecond, 50*time.Millisecond)
 	// A machine that stops for a tenth of a second makes calls late too, so a round
@@ -236,7 +237,7 @@ func TestPool_Size(t *testing.T) {
 	t.Cleanup(func() { _ = s.Close() })
 	tr := trial{t, s}
 	d := tr.demand(ample)
-	crowd := tr.gather(crowdSize, time.Millisecond, func(int) []fluxgate.Demand { return []fluxgate.Demand{d} })
+	crowd := tr.gather(crowdSize, time.Millisecond, func(int) []store.Demand { return []store.Demand{d} })
 	crowd.untilAllServed(time.Now())
 	for range 5 {
 		proxy.SetLatency(60*time.Millisecond, 60*time.Millisecond)
@@ -278,7 +279,7 @@ func TestBreaker_OneNodeOfACluster(t *testing.T) {
 	})
 	start := time.Now()
 	out, err := tr.take(here, there)
-	if err != nil || out.Results[0].Status != fluxgate.OK || out.Results[1].Status != fluxgate.Unavailable {
+	if err != nil || out.Results[0].Status != store.OK || out.Results[1].Status != store.Unavailable {
 		t.Errorf("with one of two shards: %+v, %v", out, err)
 	}
 	if elapsed := time.Since(start); elapsed > 50*time.Millisecond {

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // promptly is how soon a canceled caller must return. It returns within a
@@ -24,11 +24,11 @@ type leaver struct {
 	done  chan error
 }
 
-func (tr trial) takeAndLeave(demands ...fluxgate.Demand) leaver {
+func (tr trial) takeAndLeave(demands ...store.Demand) leaver {
 	ctx, cancel := context.WithCancel(tr.Context())
 	l := leaver{leave: cancel, done: make(chan error, 1)}
 	go func() {
-		var out fluxgate.Outcome
+		var out store.Outcome
 		l.done <- tr.Take(ctx, demands, &out)
 	}()
 	return l
@@ -165,7 +165,7 @@ func TestCancel_FrozenServer(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	start := time.Now()
-	if err := tr.Take(ctx, []fluxgate.Demand{d}, new(fluxgate.Outcome)); !errors.Is(err, context.DeadlineExceeded) {
+	if err := tr.Take(ctx, []store.Demand{d}, new(store.Outcome)); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a caller with 20ms: %v", err)
 	}
 	if took := time.Since(start); took > 20*time.Millisecond+promptly {
@@ -210,11 +210,11 @@ func leaveFrozenShard(tr clusterTrial) {
 	first := l.gone(tr)
 
 	ctx, cancel := context.WithCancel(tr.Context())
-	demands := []fluxgate.Demand{here, there}
+	demands := []store.Demand{here, there}
 	parts := tr.split(demands, false)
 	left := make(chan time.Time, 1)
 	go func() {
-		var out fluxgate.Outcome
+		var out store.Outcome
 		asked, err := tr.requestParts(ctx, demands, &out, parts, time.Now().Add(10*time.Second))
 		if !errors.Is(err, context.Canceled) {
 			tr.Errorf("a caller that left got %v", err)
@@ -255,7 +255,7 @@ func frozenShard(tr clusterTrial) {
 	}
 	tr.Logf("admission %d: the living shard is %v, the frozen one %v, after %v with a timeout of %v",
 		out.Admission, out.Results[0].Status, out.Results[1].Status, took.Round(time.Millisecond), tr.config.Timeout)
-	if out.Admission != fluxgate.Undecided || out.Results[0].Status != fluxgate.OK || out.Results[1].Status != fluxgate.Unavailable {
+	if out.Admission != store.Undecided || out.Results[0].Status != store.OK || out.Results[1].Status != store.Unavailable {
 		tr.Errorf("%+v", out)
 	}
 	if took > tr.config.Timeout+slack {
@@ -326,8 +326,8 @@ func TestClose_Goroutines(t *testing.T) {
 				t.Fatal(err)
 			}
 			tr := trial{t, s}
-			demands := []fluxgate.Demand{tr.demand(ample), tr.demand(ample), tr.demand(ample)}
-			crowd := tr.gather(16, time.Millisecond, func(int) []fluxgate.Demand { return demands })
+			demands := []store.Demand{tr.demand(ample), tr.demand(ample), tr.demand(ample)}
+			crowd := tr.gather(16, time.Millisecond, func(int) []store.Demand { return demands })
 			crowd.untilAllServed(time.Now())
 			if c.fault != nil {
 				c.fault(t)
@@ -381,7 +381,7 @@ func TestClose_DuringDial(t *testing.T) {
 	if _, err := master.Do(ctx, "CLIENT", "KILL", "TYPE", "normal"); err != nil { // the open connections may be enough for every caller
 		t.Fatal(err)
 	}
-	crowd := tr.gather(crowdSize, 0, func(int) []fluxgate.Demand { return []fluxgate.Demand{d} })
+	crowd := tr.gather(crowdSize, 0, func(int) []store.Demand { return []store.Demand{d} })
 	until(t, "a dial is under way", func() bool {
 		return slices.ContainsFunc(goroutines(), func(stack string) bool { return strings.Contains(stack, "masterReplicaDialer") })
 	})

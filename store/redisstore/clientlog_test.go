@@ -9,9 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
-	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // While Redis is unavailable go-redis writes to slog at most once a second, and
@@ -75,7 +76,7 @@ func TestClientLog_Child(t *testing.T) {
 	proxy.Cut()
 	demand := trial{t, s}.demand(ample)
 	for start := time.Now(); time.Since(start) < 2*time.Second; {
-		var outcome fluxgate.Outcome
-		_ = s.Take(t.Context(), []fluxgate.Demand{demand}, &outcome)
+		var outcome store.Outcome
+		_ = s.Take(t.Context(), []store.Demand{demand}, &outcome)
 	}
 }

@@ -6,8 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // clusterTrial is a store on a cluster of its own.
@@ -73,14 +74,14 @@ func TestCluster_Faults(t *testing.T) {
 
 func clusterFlush(tr clusterTrial, t *testing.T) {
 	masters := tr.masters()
-	own := make([]fluxgate.Demand, crowdSize)
+	own := make([]store.Demand, crowdSize)
 	for i := range own {
 		own[i] = tr.demandIn(i%tr.config.Shards, ample)
 		tr.mustTake(own[i])
 	}
 	before := tr.Scripts()
-	crowd := tr.gather(crowdSize, 2*time.Millisecond, func(i int) []fluxgate.Demand {
-		return []fluxgate.Demand{own[i], own[(i+1)%crowdSize]}
+	crowd := tr.gather(crowdSize, 2*time.Millisecond, func(i int) []store.Demand {
+		return []store.Demand{own[i], own[(i+1)%crowdSize]}
 	})
 	flushes := flushScripts(t, time.Second, masters...)
 	crowd.stop()
@@ -109,23 +110,23 @@ func resharding(tr clusterTrial) {
 
 	// ample counts what was taken; the scarce one must never give too many;
 	// the brief ones are full, and so absent, again and again.
-	scarceBand := fluxgate.Band{Label: "scarce", Capacity: 20, RefillTokens: 100, Refill: time.Second}
+	scarceBand := rules.Band{Label: "scarce", Capacity: 20, RefillTokens: 100, Refill: time.Second}
 	scarce := tr.demandIn(shard, scarceBand)
 	single, first, second := tr.demandIn(shard, ample), tr.demandIn(shard, ample), tr.demandIn(shard, ample)
 	third, elsewhere := tr.demandIn(shard, ample), tr.demandIn(other, ample)
-	brief := make([]fluxgate.Demand, crowdSize)
+	brief := make([]store.Demand, crowdSize)
 	for i := range brief {
-		brief[i] = tr.demandIn(shard, fluxgate.Band{Label: "brief", Capacity: 10, RefillTokens: 1, Refill: 3 * time.Millisecond})
+		brief[i] = tr.demandIn(shard, rules.Band{Label: "brief", Capacity: 10, RefillTokens: 1, Refill: 3 * time.Millisecond})
 	}
 	gone := tr.demandIn(shard, ample)
 	tr.mustTake(gone)
-	kinds := [][]fluxgate.Demand{
+	kinds := [][]store.Demand{
 		{scarce},
 		{single},
 		{first, second},
 		{elsewhere, third, first},
 	}
-	crowd := tr.gather(crowdSize, 3*time.Millisecond, func(i int) []fluxgate.Demand {
+	crowd := tr.gather(crowdSize, 3*time.Millisecond, func(i int) []store.Demand {
 		if kind := i % (len(kinds) + 1); kind < len(kinds) {
 			return kinds[kind]
 		}
@@ -147,7 +148,7 @@ func resharding(tr clusterTrial) {
 		}
 		crowd.untilAsked(4 * crowdSize)
 		// Key by key, with traffic in between: some are here, some there.
-		for _, d := range []fluxgate.Demand{first, scarce, single, third, second} {
+		for _, d := range []store.Demand{first, scarce, single, third, second} {
 			if err := m.MoveKeys(tr.Context(), tr.name(d)); err != nil {
 				tr.Fatal(err)
 			}
@@ -157,7 +158,7 @@ func resharding(tr clusterTrial) {
 		if err := m.MoveKeys(tr.Context(), tr.name(gone)); err != nil {
 			tr.Fatal(err)
 		}
-		if _, err := tr.Reset(tr.Context(), fluxgate.Reset{Key: gone.Key}); err != nil {
+		if _, err := tr.Reset(tr.Context(), store.Reset{Key: gone.Key}); err != nil {
 			tr.Errorf("resetting a key that has moved: %v", err)
 		}
 		tr.mustTake(gone)
@@ -192,7 +193,7 @@ func resharding(tr clusterTrial) {
 	}
 	for _, c := range []struct {
 		name   string
-		demand fluxgate.Demand
+		demand store.Demand
 		want   int64
 	}{
 		{"single", single, admitted[1]}, {"first", first, admitted[2] + admitted[3]}, {"second", second, admitted[2]},
@@ -207,7 +208,7 @@ func resharding(tr clusterTrial) {
 
 // within fails the test if a band has handed out more than an ideal one that
 // lost its state so often: in any interval without losses, else in all.
-func within(t testing.TB, b fluxgate.Band, exact fluxgate.ExactBand, passes []int64, losses int) {
+func within(t testing.TB, b rules.Band, exact store.ExactBand, passes []int64, losses int) {
 	t.Helper()
 	if len(passes) < 2 {
 		t.Fatalf("%d requests passed", len(passes))
@@ -228,16 +229,16 @@ func masterKilled(tr clusterTrial) {
 	masters := tr.masters()
 	victim := masters[0]
 	dead, alive := tr.shardsOn(victim)[1], tr.shardsOn(masters[1])[1]
-	band := fluxgate.Band{Label: "shared", Capacity: 100, RefillTokens: 200, Refill: time.Second}
+	band := rules.Band{Label: "shared", Capacity: 100, RefillTokens: 200, Refill: time.Second}
 	shared, well, third := tr.demandIn(dead, band), tr.demandIn(alive, ample), tr.demandIn(tr.shardsOn(masters[2])[0], ample)
-	both := []fluxgate.Demand{tr.demandIn(alive, ample), tr.demandIn(dead, ample)}
+	both := []store.Demand{tr.demandIn(alive, ample), tr.demandIn(dead, ample)}
 	const half = crowdSize / 2
-	crowd := tr.gather(crowdSize, 5*time.Millisecond, func(i int) []fluxgate.Demand {
+	crowd := tr.gather(crowdSize, 5*time.Millisecond, func(i int) []store.Demand {
 		switch {
 		case i < half:
-			return []fluxgate.Demand{shared}
+			return []store.Demand{shared}
 		case i < half+half/2:
-			return []fluxgate.Demand{[]fluxgate.Demand{well, third}[i%2]}
+			return []store.Demand{[]store.Demand{well, third}[i%2]}
 		}
 		return both
 	})
@@ -299,11 +300,11 @@ func blockedCaller(tr clusterTrial) {
 		duration = 3 * time.Second
 	)
 	masters := tr.masters()
-	band := fluxgate.Band{Label: "global", Capacity: 400, RefillTokens: 200, Refill: time.Second}
+	band := rules.Band{Label: "global", Capacity: 400, RefillTokens: 200, Refill: time.Second}
 	global := tr.demandIn(tr.shardsOn(masters[0])[0], band)
-	empty := tr.demandIn(tr.shardsOn(masters[1])[0], fluxgate.Band{Label: "own", Capacity: 1, Refill: time.Hour})
+	empty := tr.demandIn(tr.shardsOn(masters[1])[0], rules.Band{Label: "own", Capacity: 1, Refill: time.Hour})
 	tr.mustTake(empty)
-	own := make([]fluxgate.Demand, others)
+	own := make([]store.Demand, others)
 	for i := range own {
 		own[i] = tr.demandIn(tr.shardsOn(masters[2])[i%2], ample)
 	}
@@ -316,12 +317,12 @@ func blockedCaller(tr clusterTrial) {
 	}
 	start := time.Now()
 	var sent atomic.Int64
-	flood := tr.gather(blocked, 0, func(int) []fluxgate.Demand {
+	flood := tr.gather(blocked, 0, func(int) []store.Demand {
 		turn := sent.Add(1)
 		time.Sleep(time.Until(start.Add(time.Duration(turn) * time.Second / perSec)))
-		return []fluxgate.Demand{global, empty}
+		return []store.Demand{global, empty}
 	})
-	crowd := tr.gather(others, time.Millisecond, func(i int) []fluxgate.Demand { return []fluxgate.Demand{global, own[i]} })
+	crowd := tr.gather(others, time.Millisecond, func(i int) []store.Demand { return []store.Demand{global, own[i]} })
 	until(tr, "the time is up", func() bool { return time.Since(start) > duration })
 	crowd.stop()
 	flood.stop()

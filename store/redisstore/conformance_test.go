@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/lease"
 	"github.com/fluxgate/fluxgate/store/storetest"
 )
@@ -41,7 +41,7 @@ const patience = 10 * time.Second
 func conformance(t *testing.T, uri string) {
 	storetest.Run(t, func(t testing.TB) storetest.Backend {
 		clock := storetest.NewClock()
-		gateway := func(t testing.TB) fluxgate.Store {
+		gateway := func(t testing.TB) store.Store {
 			return openStore(t, uri, Config{Timeout: patience, clock: func() int64 { return clock.Now().UnixMicro() }})
 		}
 		return storetest.Backend{Store: gateway(t), Gateway: gateway, Advance: clock.Advance}
@@ -52,7 +52,7 @@ func conformance(t *testing.T, uri string) {
 // is stopped during a call, however long a busy machine takes.
 type patient struct{ *Store }
 
-func (p patient) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
+func (p patient) Take(ctx context.Context, demands []store.Demand, out *store.Outcome) error {
 	return p.Store.Take(context.WithoutCancel(ctx), demands, out)
 }
 
@@ -61,7 +61,7 @@ func (p patient) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxg
 func leaseConformance(t *testing.T, uri string) {
 	storetest.Run(t, func(t testing.TB) storetest.Backend {
 		clock, steady := storetest.NewClock(), storetest.NewClock()
-		gateway := func(t testing.TB) fluxgate.Store {
+		gateway := func(t testing.TB) store.Store {
 			// Other tests have gateways too. The number of them is not what is tested.
 			s := openStore(t, uri, Config{Timeout: patience, clock: func() int64 { return clock.Now().UnixMicro() }, Uncounted: true})
 			return lease.New(patient{s}, lease.Config{Now: steady.Now, Go: func(call func()) { call() }})

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/bucketmath"
 )
 
@@ -25,11 +25,11 @@ type part struct {
 	final     bool // not to be sent again
 }
 
-func (s *Store) decide(ctx context.Context, op byte, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
+func (s *Store) decide(ctx context.Context, op byte, demands []store.Demand, out *store.Outcome) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := fluxgate.CheckDemands(demands); err != nil {
+	if err := store.CheckDemands(demands); err != nil {
 		return err
 	}
 	out.Prepare(demands)
@@ -57,7 +57,7 @@ func (s *Store) decide(ctx context.Context, op byte, demands []fluxgate.Demand, 
 		}
 	}
 	single := splitKeys(demands)
-	var parts fluxgate.Outcome
+	var parts store.Outcome
 	if err := s.decideParts(ctx, op, single.demands, &parts, s.split(single.demands, one), deadline); err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (s *Store) decide(ctx context.Context, op byte, demands []fluxgate.Demand, 
 
 // onlyShard is the shard of all demands, if they are in one. Without a cluster
 // there is only one.
-func (s *Store) onlyShard(demands []fluxgate.Demand) (int, bool) {
+func (s *Store) onlyShard(demands []store.Demand) (int, bool) {
 	if !s.nodes.cluster {
 		return 0, true
 	}
@@ -82,7 +82,7 @@ func (s *Store) onlyShard(demands []fluxgate.Demand) (int, bool) {
 }
 
 // split sorts demands by shard, or makes each a part of its own.
-func (s *Store) split(demands []fluxgate.Demand, each bool) []*part {
+func (s *Store) split(demands []store.Demand, each bool) []*part {
 	var parts []*part
 	for i := range demands {
 		shard := s.names.shard(demands[i].Key.ID)
@@ -100,7 +100,7 @@ func (s *Store) split(demands []fluxgate.Demand, each bool) []*part {
 }
 
 // newRequest copies the demands at these places, or all, and names their keys.
-func (s *Store) newRequest(op byte, shard int, demands []fluxgate.Demand, places []int, deadline time.Time) *shardRequest {
+func (s *Store) newRequest(op byte, shard int, demands []store.Demand, places []int, deadline time.Time) *shardRequest {
 	a := newShardRequest(op, shard, deadline)
 	g := s.fleet.generations()
 	if places == nil {
@@ -124,7 +124,7 @@ func (s *Store) newRequest(op byte, shard int, demands []fluxgate.Demand, places
 //
 // The first round has half of the time: a part that does not answer uses up its
 // time, and must leave enough for the second round.
-func (s *Store) decideParts(ctx context.Context, op byte, demands []fluxgate.Demand, out *fluxgate.Outcome, parts []*part, deadline time.Time) error {
+func (s *Store) decideParts(ctx context.Context, op byte, demands []store.Demand, out *store.Outcome, parts []*part, deadline time.Time) error {
 	first := deadline
 	if op != opPeek {
 		first = deadline.Add(-time.Until(deadline) / 2)
@@ -138,7 +138,7 @@ func (s *Store) decideParts(ctx context.Context, op byte, demands []fluxgate.Dem
 	if op == opPeek || err != nil {
 		return err
 	}
-	if out.Admission == fluxgate.NotAdmitted {
+	if out.Admission == store.NotAdmitted {
 		s.countRefused(ctx, op, demands, out, parts, deadline)
 		return ctx.Err()
 	}
@@ -146,7 +146,7 @@ func (s *Store) decideParts(ctx context.Context, op byte, demands []fluxgate.Dem
 		p.op, p.final = op, p.err != nil || p.overdraft
 	}
 	parts, err = s.requestParts(ctx, demands, out, parts, deadline)
-	if err != nil || out.Admission == fluxgate.NotAdmitted {
+	if err != nil || out.Admission == store.NotAdmitted {
 		s.withdraw(ctx, parts, deadline)
 	}
 	return err
@@ -155,7 +155,7 @@ func (s *Store) decideParts(ctx context.Context, op byte, demands []fluxgate.Dem
 // countRefused debits what counts refused hits and is over, for a request that the first
 // round rejected. Hits whose call is not answered are not counted. Those whose period has ended
 // since are given back.
-func (s *Store) countRefused(ctx context.Context, op byte, demands []fluxgate.Demand, out *fluxgate.Outcome, parts []*part, deadline time.Time) {
+func (s *Store) countRefused(ctx context.Context, op byte, demands []store.Demand, out *store.Outcome, parts []*part, deadline time.Time) {
 	var over []*part
 	for _, p := range parts {
 		if result := &out.Results[p.places[0]]; p.counts && result.Granted > 0 {
@@ -166,7 +166,7 @@ func (s *Store) countRefused(ctx context.Context, op byte, demands []fluxgate.De
 	if len(over) == 0 {
 		return
 	}
-	var counted fluxgate.Outcome
+	var counted store.Outcome
 	over, _ = s.requestParts(ctx, demands, &counted, over, deadline)
 	for _, p := range over {
 		place := p.places[0]
@@ -184,7 +184,7 @@ func (s *Store) countRefused(ctx context.Context, op byte, demands []fluxgate.De
 // answers. A part without an answer is unavailable; it is an error only if all
 // are. It returns the parts as they were sent: a part whose keys are on two
 // nodes during a migration is sent key by key.
-func (s *Store) requestParts(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome, parts []*part, deadline time.Time) ([]*part, error) {
+func (s *Store) requestParts(ctx context.Context, demands []store.Demand, out *store.Outcome, parts []*part, deadline time.Time) ([]*part, error) {
 	submit := func(p *part) {
 		p.request = s.newRequest(p.op, p.shard, demands, p.places, deadline)
 		s.submit(p.request)
@@ -215,7 +215,7 @@ func (s *Store) requestParts(ctx context.Context, demands []fluxgate.Demand, out
 		if p.err != nil {
 			failed = append(failed, p.err)
 			for _, place := range p.places {
-				out.Results[place].Status = fluxgate.Unavailable
+				out.Results[place].Status = store.Unavailable
 			}
 			continue
 		}
@@ -234,7 +234,7 @@ func (s *Store) requestParts(ctx context.Context, demands []fluxgate.Demand, out
 // withdraw gives back what some parts have taken for a request that is
 // rejected. Its caller waits for that, but not beyond the deadline.
 func (s *Store) withdraw(ctx context.Context, parts []*part, deadline time.Time) {
-	var takes fluxgate.Takes
+	var takes store.Takes
 	for _, p := range parts {
 		if p.err == nil {
 			takes = append(takes, p.request.withdrawal()...)
@@ -258,22 +258,22 @@ func (s *Store) withdraw(ctx context.Context, parts []*part, deadline time.Time)
 }
 
 // giveBack settles takes at 0, also if their caller has left.
-func (s *Store) giveBack(takes fluxgate.Takes) {
+func (s *Store) giveBack(takes store.Takes) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.config.Timeout)
 	defer cancel()
-	if err := fluxgate.SettleError(s.Settle(ctx, takes, takes.Same(0))); err != nil {
+	if err := store.SettleError(s.Settle(ctx, takes, takes.Same(0))); err != nil {
 		if ok, suppressed := s.notGivenBack.Allow(time.Now()); ok {
 			s.log.Warn("cannot give back the tokens of a rejected request; they refill over time", "error", s.clean(err), "suppressed", suppressed)
 		}
 	}
 }
 
-// Settle implements [fluxgate.Store].
-func (s *Store) Settle(ctx context.Context, takes fluxgate.Takes, actual []int64) ([]fluxgate.Settlement, error) {
+// Settle implements [store.Store].
+func (s *Store) Settle(ctx context.Context, takes store.Takes, actual []int64) ([]store.Settlement, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if err := fluxgate.CheckTakes(takes, actual); err != nil {
+	if err := store.CheckTakes(takes, actual); err != nil {
 		return nil, err
 	}
 	corrected := make([]int64, len(actual))
@@ -285,7 +285,7 @@ func (s *Store) Settle(ctx context.Context, takes fluxgate.Takes, actual []int64
 		}
 	}
 	tokens, errs := s.settle(ctx, takes, corrected)
-	settled := make([]fluxgate.Settlement, len(tokens))
+	settled := make([]store.Settlement, len(tokens))
 	for i := range tokens {
 		settled[i] = bucketmath.Settlement(tokens[i])
 		if notSent(errs[i]) {
@@ -297,15 +297,15 @@ func (s *Store) Settle(ctx context.Context, takes fluxgate.Takes, actual []int64
 
 // notSent reports whether a call failed before the server has run it.
 func notSent(err error) bool {
-	return errors.Is(err, fluxgate.ErrNotSent) || errors.Is(err, fluxgate.ErrRefused)
+	return errors.Is(err, store.ErrNotSent) || errors.Is(err, store.ErrRefused)
 }
 
-// Extend implements [fluxgate.Store].
-func (s *Store) Extend(ctx context.Context, takes fluxgate.Takes) (held []bool, err error) {
+// Extend implements [store.Store].
+func (s *Store) Extend(ctx context.Context, takes store.Takes) (held []bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if err := fluxgate.CheckTakes(takes, takes.Same(0)); err != nil {
+	if err := store.CheckTakes(takes, takes.Same(0)); err != nil {
 		return nil, err
 	}
 	renewed, errs := s.settle(ctx, takes, takes.Same(renewSlots))
@@ -319,10 +319,10 @@ func (s *Store) Extend(ctx context.Context, takes fluxgate.Takes) (held []bool, 
 const renewSlots = -1
 
 // settle corrects takes, and returns the tokens or the error of each.
-func (s *Store) settle(ctx context.Context, takes fluxgate.Takes, actual []int64) (settled []int64, errs []error) {
+func (s *Store) settle(ctx context.Context, takes store.Takes, actual []int64) (settled []int64, errs []error) {
 	// In a cluster the takes of each bucket are a call of their own, elsewhere all share one.
 	deadline := time.Now().Add(s.config.Timeout)
-	if last, ok := ctx.Deadline(); ok && takes[0].Source == fluxgate.FromFallback {
+	if last, ok := ctx.Deadline(); ok && takes[0].Source == store.FromFallback {
 		deadline = last // no request waits for what the fallback granted, and the answer must not be lost
 	}
 	var requests []*shardRequest
@@ -355,7 +355,7 @@ func (s *Store) settle(ctx context.Context, takes fluxgate.Takes, actual []int64
 	return settled, errs
 }
 
-func (s *Store) addTake(a *shardRequest, t *fluxgate.Taken, actual int64) {
+func (s *Store) addTake(a *shardRequest, t *store.Taken, actual int64) {
 	a.takes, a.actual = append(a.takes, *t), append(a.actual, actual)
 	a.keys = append(a.keys, s.names.keyOf(&t.Key, t.Bands, s.fleet.generations()))
 }

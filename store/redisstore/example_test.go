@@ -6,9 +6,10 @@ import (
 	"log"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
-	"github.com/fluxgate/fluxgate/store/redisstore"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/fluxgate/fluxgate/store"
+	"github.com/fluxgate/fluxgate/store/redisstore"
 )
 
 // A store from a URI, and the health of its servers.
@@ -52,14 +53,14 @@ func ExampleNew() {
 // see it within their Refresh.
 func ExampleStore_Reset() {
 	ctx := context.Background()
-	store, err := redisstore.Open(ctx, "redis://localhost:6379", redisstore.Config{})
+	buckets, err := redisstore.Open(ctx, "redis://localhost:6379", redisstore.Config{})
 	if err != nil {
 		log.Print(err)
 		return
 	}
-	defer store.Close()
+	defer buckets.Close()
 
-	if _, err := store.Reset(ctx, fluxgate.Reset{Key: fluxgate.Key{RuleSet: "api-limits", Rule: "per-user"}}); err != nil {
+	if _, err := buckets.Reset(ctx, store.Reset{Key: store.Key{RuleSet: "api-limits", Rule: "per-user"}}); err != nil {
 		log.Print(err)
 	}
 }

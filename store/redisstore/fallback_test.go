@@ -5,6 +5,8 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/lease"
 	"github.com/fluxgate/fluxgate/store/memstore"
 	"github.com/fluxgate/fluxgate/store/redisstore"
@@ -20,12 +22,12 @@ func TestEngine_Outage(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer redis.Close()
-	sets := fluxgate.Static(fluxgate.Must(fluxgate.NewRuleSet("api",
-		fluxgate.Rule{ID: "default", Paths: []string{"/default"}, Bands: []fluxgate.Band{fluxgate.PerHour(10)}},
-		fluxgate.Rule{ID: "local", Paths: []string{"/local"}, OnFailure: fluxgate.FailLocal, Bands: []fluxgate.Band{fluxgate.PerHour(10)}},
+	sets := fluxgate.Static(fluxgate.Must(rules.NewSet("api",
+		rules.Rule{ID: "default", Paths: []string{"/default"}, Bands: []rules.Band{rules.PerHour(10)}},
+		rules.Rule{ID: "local", Paths: []string{"/local"}, OnFailure: rules.FailLocal, Bands: []rules.Band{rules.PerHour(10)}},
 	)))
-	for name, store := range map[string]fluxgate.Store{"redisstore": redis, "lease": lease.New(redis, lease.Config{})} {
-		if _, err := fluxgate.New(store, sets); err == nil {
+	for name, buckets := range map[string]store.Store{"redisstore": redis, "lease": lease.New(redis, lease.Config{})} {
+		if _, err := fluxgate.New(buckets, sets); err == nil {
 			t.Errorf("%s: an engine without a fallback", name)
 		}
 	}
@@ -34,15 +36,15 @@ func TestEngine_Outage(t *testing.T) {
 	if _, err := fluxgate.New(inMemory, sets); err != nil {
 		t.Errorf("a store that is not shared needs no fallback: %v", err)
 	}
-	engines := map[fluxgate.OnFailure]*fluxgate.Engine{
-		fluxgate.FailLocal:  fluxgate.Must(fluxgate.New(redis, sets, fluxgate.WithAutoFallback(fluxgate.Must(memstore.New(memstore.Config{}))))),
-		fluxgate.FailOpen:   fluxgate.Must(fluxgate.New(redis, sets, fluxgate.WithOnFailure(fluxgate.FailOpen))),
-		fluxgate.FailClosed: fluxgate.Must(fluxgate.New(redis, sets, fluxgate.WithOnFailure(fluxgate.FailClosed))),
+	engines := map[rules.OnFailure]*fluxgate.Engine{
+		rules.FailLocal:  fluxgate.Must(fluxgate.New(redis, sets, fluxgate.WithAutoFallback(fluxgate.Must(memstore.New(memstore.Config{}))))),
+		rules.FailOpen:   fluxgate.Must(fluxgate.New(redis, sets, fluxgate.WithOnFailure(rules.FailOpen))),
+		rules.FailClosed: fluxgate.Must(fluxgate.New(redis, sets, fluxgate.WithOnFailure(rules.FailClosed))),
 	}
 	if err := server.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	for mode, want := range map[fluxgate.OnFailure]int{fluxgate.FailLocal: 10, fluxgate.FailOpen: 25, fluxgate.FailClosed: 0} {
+	for mode, want := range map[rules.OnFailure]int{rules.FailLocal: 10, rules.FailOpen: 25, rules.FailClosed: 0} {
 		for _, path := range []string{"/default", "/local"} {
 			passed := 0
 			for range 25 {

@@ -13,8 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // crowdSize is the number of concurrent callers during a fault.
@@ -90,23 +91,23 @@ func replies(t testing.TB, word string, servers ...*testenv.Server) int64 {
 
 // ample holds enough for a whole test, and regains nothing while it runs: what
 // is missing from it was taken.
-var ample = fluxgate.Band{Label: "ample", Capacity: 1_000_000, RefillTokens: 10, Refill: time.Hour}
+var ample = rules.Band{Label: "ample", Capacity: 1_000_000, RefillTokens: 10, Refill: time.Hour}
 
 // demand is for a token of an unused bucket, in any shard.
-func (tr trial) demand(band fluxgate.Band) fluxgate.Demand {
+func (tr trial) demand(band rules.Band) store.Demand {
 	tr.Helper()
 	exact, err := band.Exact(0)
 	if err != nil {
 		tr.Fatal(err)
 	}
-	d := fluxgate.Demand{Bands: []fluxgate.ExactBand{exact}, Cost: 1}
-	d.Key = fluxgate.Key{RuleSet: "faults", Rule: "rule"}
+	d := store.Demand{Bands: []store.ExactBand{exact}, Cost: 1}
+	d.Key = store.Key{RuleSet: "faults", Rule: "rule"}
 	_, _ = rand.Read(d.Key.ID[:]) // never fails
 	return d
 }
 
 // demandIn is a demand in one shard.
-func (tr trial) demandIn(shard int, band fluxgate.Band) fluxgate.Demand {
+func (tr trial) demandIn(shard int, band rules.Band) store.Demand {
 	tr.Helper()
 	for {
 		if d := tr.demand(band); tr.names.shard(d.Key.ID) == shard {
@@ -116,12 +117,12 @@ func (tr trial) demandIn(shard int, band fluxgate.Band) fluxgate.Demand {
 }
 
 // name is what a demand's bucket is called on the server.
-func (tr trial) name(d fluxgate.Demand) string {
+func (tr trial) name(d store.Demand) string {
 	return tr.names.key(&d.Key, tr.fleet.generations())
 }
 
 // stored is the state of a demand's bucket on the server.
-func (tr trial) stored(srv *testenv.Server, d fluxgate.Demand) string {
+func (tr trial) stored(srv *testenv.Server, d store.Demand) string {
 	tr.Helper()
 	state, err := srv.Do(tr.Context(), "DUMP", tr.name(d))
 	if err != nil {
@@ -130,13 +131,13 @@ func (tr trial) stored(srv *testenv.Server, d fluxgate.Demand) string {
 	return fmt.Sprint(state)
 }
 
-func (tr trial) take(demands ...fluxgate.Demand) (fluxgate.Outcome, error) {
-	var out fluxgate.Outcome
+func (tr trial) take(demands ...store.Demand) (store.Outcome, error) {
+	var out store.Outcome
 	err := tr.Take(tr.Context(), demands, &out)
 	return out, err
 }
 
-func (tr trial) mustTake(demands ...fluxgate.Demand) {
+func (tr trial) mustTake(demands ...store.Demand) {
 	tr.Helper()
 	if out, err := tr.take(demands...); err != nil || !out.Admitted() {
 		tr.Fatalf("Take: %v, %+v", err, out)
@@ -144,11 +145,11 @@ func (tr trial) mustTake(demands ...fluxgate.Demand) {
 }
 
 // taken is what is missing from a bucket.
-func (tr trial) taken(d fluxgate.Demand) int64 {
+func (tr trial) taken(d store.Demand) int64 {
 	tr.Helper()
 	d.Cost = 0
-	var out fluxgate.Outcome
-	if err := tr.Peek(tr.Context(), []fluxgate.Demand{d}, &out); err != nil {
+	var out store.Outcome
+	if err := tr.Peek(tr.Context(), []store.Demand{d}, &out); err != nil {
 		tr.Fatalf("Peek: %v", err)
 	}
 	return d.Bands[0].Capacity - out.Results[0].Bands[0].Remaining
@@ -189,7 +190,7 @@ type crowd struct {
 
 // gather starts n callers; the demands of a caller may differ each time. They
 // pause in between, so that the machine has time for the servers.
-func (tr trial) gather(n int, pause time.Duration, next func(caller int) []fluxgate.Demand) *crowd {
+func (tr trial) gather(n int, pause time.Duration, next func(caller int) []store.Demand) *crowd {
 	c := &crowd{trial: tr, began: time.Now(), halt: make(chan struct{}), callers: make([]caller, n)}
 	for i := range n {
 		c.callers[i].errs = map[string]int64{}
@@ -211,8 +212,8 @@ func (c *crowd) stop() {
 	c.wg.Wait()
 }
 
-func (c *crowd) run(i int, pause time.Duration, next func(caller int) []fluxgate.Demand) {
-	var out fluxgate.Outcome
+func (c *crowd) run(i int, pause time.Duration, next func(caller int) []store.Demand) {
+	var out store.Outcome
 	for {
 		demands := next(i)
 		start := time.Now()
@@ -226,7 +227,7 @@ func (c *crowd) run(i int, pause time.Duration, next func(caller int) []fluxgate
 	}
 }
 
-func (c *crowd) note(i int, start time.Time, out *fluxgate.Outcome, err error) {
+func (c *crowd) note(i int, start time.Time, out *store.Outcome, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	w := &c.callers[i]
@@ -243,7 +244,7 @@ func (c *crowd) note(i int, start time.Time, out *fluxgate.Outcome, err error) {
 		return
 	}
 	for _, r := range out.Results {
-		if r.Status == fluxgate.Unavailable {
+		if r.Status == store.Unavailable {
 			w.away++
 			w.lastFailure = time.Now()
 		}
@@ -252,9 +253,9 @@ func (c *crowd) note(i int, start time.Time, out *fluxgate.Outcome, err error) {
 	if w.lastFailure.Before(start) {
 		w.lastOK = start
 	}
-	if out.Admission != fluxgate.NotAdmitted {
+	if out.Admission != store.NotAdmitted {
 		w.admitted++
-		if first := out.Results[0]; first.Status == fluxgate.OK {
+		if first := out.Results[0]; first.Status == store.OK {
 			w.passes = append(w.passes, first.Now)
 		}
 	}
@@ -352,7 +353,7 @@ func (w *caller) kinds() []string {
 
 // mostAtOnce is the highest level of a bucket that handed out a token at each
 // of these moments, without limit: by I1 it never exceeds the capacity.
-func mostAtOnce(b fluxgate.ExactBand, passes []int64) float64 {
+func mostAtOnce(b store.ExactBand, passes []int64) float64 {
 	var used, most int64
 	for i, at := range passes {
 		if i > 0 {
@@ -365,6 +366,6 @@ func mostAtOnce(b fluxgate.ExactBand, passes []int64) float64 {
 }
 
 // holds is the capacity of a band and what it regains in a while.
-func holds(b fluxgate.Band, while time.Duration) float64 {
+func holds(b rules.Band, while time.Duration) float64 {
 	return float64(b.Capacity) + float64(b.Tokens())*float64(while)/float64(b.Refill)
 }

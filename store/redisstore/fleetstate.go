@@ -15,8 +15,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/logthrottle"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // ErrDisagrees is wrapped by errors about settings that differ from those of
@@ -243,7 +243,7 @@ func (r *fleetState) keep(life context.Context) {
 			}
 		}
 		r.trouble.Store(&err)
-		if countsAsFailure(err) && !errors.Is(err, fluxgate.ErrNotSent) {
+		if countsAsFailure(err) && !errors.Is(err, store.ErrNotSent) {
 			r.wake() // until the breaker opens, also without requests
 		}
 		select {

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 func TestHealth_Topologies(t *testing.T) {
@@ -144,8 +144,8 @@ func TestTake_ServerOutOfMemory(t *testing.T) {
 	if _, err := server.Do(t.Context(), "CONFIG", "SET", "maxmemory", "1"); err != nil {
 		t.Fatal(err)
 	}
-	var out fluxgate.Outcome
-	err := p.Take(t.Context(), []fluxgate.Demand{a, b}, &out)
+	var out store.Outcome
+	err := p.Take(t.Context(), []store.Demand{a, b}, &out)
 	if !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "OOM") {
 		t.Errorf("the error is %v", err)
 	}

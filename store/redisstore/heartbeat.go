@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/logthrottle"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // heartbeatScript is short, and sent every time.
@@ -51,7 +51,7 @@ func newHeartbeat(s *Store) *heartbeat {
 	return &heartbeat{store: s, id: hex.EncodeToString(id[:]), failed: logthrottle.New(time.Minute)}
 }
 
-// Gateways implements [fluxgate.Store]. It does not change while Redis
+// Gateways implements [store.Store]. It does not change while Redis
 // does not answer. It is at least 1.
 func (s *Store) Gateways() int { return max(1, cmp.Or(s.Counted(), s.config.Gateways)) }
 
@@ -84,7 +84,7 @@ func (h *heartbeat) send(ctx context.Context) {
 	if s.work.Context().Err() != nil {
 		return // the store is closed
 	}
-	if countsAsFailure(err) || errors.Is(err, fluxgate.ErrNotSent) {
+	if countsAsFailure(err) || errors.Is(err, store.ErrNotSent) {
 		return // the breaker logs it
 	}
 	if err != nil {

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/bucket"
 	"github.com/fluxgate/fluxgate/internal/model"
 	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // servers are those that histories run on.
@@ -73,7 +73,7 @@ func TestHistories_InRealTime(t *testing.T) {
 				n++
 				histories.Go(func() {
 					opened := 0
-					facts := model.RunOver(h, func(clock func() time.Time) fluxgate.Store {
+					facts := model.RunOver(h, func(clock func() time.Time) store.Store {
 						opened++
 						return openStore(t, uri, Config{Prefix: fmt.Sprint("t", seed, "x", opened), Timeout: patience, Uncounted: true, clock: func() int64 { return clock().UnixMicro() }})
 					})
@@ -115,7 +115,7 @@ func replay(t *testing.T, uri, prefix string, calls []model.Call) (n int, err er
 				err = fmt.Errorf("settling %+v at %v returned %v, want %v", c.Takes, c.Actual, settled, c.Settled)
 			}
 		case c.Reset != nil:
-			_, err = s.Reset(ctx, fluxgate.Reset{Key: *c.Reset})
+			_, err = s.Reset(ctx, store.Reset{Key: *c.Reset})
 		default:
 			s = open()
 		}
@@ -129,7 +129,7 @@ func replay(t *testing.T, uri, prefix string, calls []model.Call) (n int, err er
 
 // sameOutcome takes or peeks, and compares the answers.
 func sameOutcome(ctx context.Context, s *Store, c *model.Call) error {
-	var out fluxgate.Outcome
+	var out store.Outcome
 	askStore := s.Take
 	if c.Peek {
 		askStore = s.Peek

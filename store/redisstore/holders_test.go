@@ -10,8 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 var holdersFor = flag.Duration("redisstore.holders", 5*time.Second, "how long callers hold slots, of whom some are lost")
@@ -54,11 +55,11 @@ func TestHolders_Lost(t *testing.T) {
 		stores = append(stores, openStore(t, server.URI(), Config{}))
 	}
 	p := newProbe(t, stores[0])
-	d := p.demand("slots", 1, fluxgate.Band{Kind: fluxgate.Concurrency, Capacity: capacity, Hold: hold})
-	request := func() []fluxgate.Demand {
+	d := p.demand("slots", 1, rules.Band{Kind: rules.Concurrency, Capacity: capacity, Hold: hold})
+	request := func() []store.Demand {
 		own := d
 		_, _ = rand.Read(own.Holder[:]) // never fails
-		return []fluxgate.Demand{own}
+		return []store.Demand{own}
 	}
 	var mu sync.Mutex
 	var all []held
@@ -70,7 +71,7 @@ func TestHolders_Lost(t *testing.T) {
 		running.Go(func() {
 			for time.Now().Before(end) {
 				demands := request()
-				var out fluxgate.Outcome
+				var out store.Outcome
 				if err := s.Take(t.Context(), demands, &out); err != nil {
 					t.Error(err)
 					return
@@ -82,7 +83,7 @@ func TestHolders_Lost(t *testing.T) {
 					time.Sleep(time.Duration(r.IntN(20)) * time.Millisecond)
 					continue
 				}
-				takes := fluxgate.NewTakes(demands, &out)
+				takes := store.NewTakes(demands, &out)
 				h := held{from: out.Results[0].Now}
 				until := h.from + hold.Microseconds()
 				for range r.IntN(3) { // a long request renews
@@ -122,7 +123,7 @@ func TestHolders_Lost(t *testing.T) {
 	}
 	back := time.Now()
 	until(t, "all slots are free", func() bool {
-		var out fluxgate.Outcome
+		var out store.Outcome
 		must(t, stores[0].Peek(t.Context(), request(), &out))
 		return out.Results[0].Bands[0].Remaining == capacity
 	})

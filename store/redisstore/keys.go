@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // names turns keys into the names they have in Redis:
@@ -27,12 +27,12 @@ func newNames(prefix string, shards int) names {
 
 // shard returns the shard of a key. Keys are hashes, so their first bits are
 // uniform.
-func (n *names) shard(id fluxgate.KeyID) int {
+func (n *names) shard(id store.KeyID) int {
 	return int(binary.LittleEndian.Uint64(id[:8]) % uint64(len(n.tags)))
 }
 
 // keyOf is the key of a bucket set with these bands: of its holders if they are all it has.
-func (n *names) keyOf(k *fluxgate.Key, bands []fluxgate.ExactBand, g generations) string {
+func (n *names) keyOf(k *store.Key, bands []store.ExactBand, g generations) string {
 	name := n.key(k, g)
 	if len(bands) == 1 && slotBand(bands) == 0 {
 		return holdersOf(name)
@@ -41,7 +41,7 @@ func (n *names) keyOf(k *fluxgate.Key, bands []fluxgate.ExactBand, g generations
 }
 
 // key is a key's name.
-func (n *names) key(k *fluxgate.Key, g generations) string {
+func (n *names) key(k *store.Key, g generations) string {
 	var space [128]byte
 	b := append(space[:0], n.prefix...)
 	b = append(b, '{')
@@ -130,7 +130,7 @@ func (g generations) forget(found map[string]string) {
 	})
 }
 
-func (g generations) append(b []byte, k *fluxgate.Key) []byte {
+func (g generations) append(b []byte, k *store.Key) []byte {
 	last := max(g[resetField(k.RuleSet, "")], g[resetField(k.RuleSet, k.Rule)])
 	if last == 0 {
 		return b

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // usedMemory is the memory that an idle server uses.
@@ -36,7 +36,7 @@ func usedMemory(t testing.TB, server *testenv.Server) int64 {
 // they are full. A million of them fill the tables as these do.
 func TestMemory_PerBucket(t *testing.T) {
 	const buckets = 125_000
-	bands := []fluxgate.Band{
+	bands := []rules.Band{
 		{Capacity: 100, Refill: 24 * time.Hour},
 		{Capacity: 1_000, Refill: 7 * 24 * time.Hour},
 		{Capacity: 10_000, Refill: 30 * 24 * time.Hour},

@@ -9,6 +9,8 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/memstore"
 )
 
@@ -28,7 +30,7 @@ func TestOutage_FleetStaysWithinLimit(t *testing.T) {
 			server := testenv.StartStandalone(t, testenv.Config{})
 			proxy := testenv.StartProxy(t, server.Addr())
 			begin, end := fault(server, proxy)
-			set := fluxgate.Must(fluxgate.NewRuleSet("api", fluxgate.Rule{ID: "r", Bands: []fluxgate.Band{fluxgate.PerMinute(perMinute)}}))
+			set := fluxgate.Must(rules.NewSet("api", rules.Rule{ID: "r", Bands: []rules.Band{rules.PerMinute(perMinute)}}))
 			var stores []*Store
 			var engines []*fluxgate.Engine
 			for range gateways {
@@ -113,7 +115,7 @@ func TestOutage_OutOfMemory(t *testing.T) {
 	const capacity = 100
 	server := testenv.StartStandalone(t, testenv.Config{})
 	s := openStore(t, server.URI(), Config{Refresh: beating})
-	set := fluxgate.Must(fluxgate.NewRuleSet("api", fluxgate.Rule{ID: "r", Bands: []fluxgate.Band{fluxgate.PerHour(capacity)}}))
+	set := fluxgate.Must(rules.NewSet("api", rules.Rule{ID: "r", Bands: []rules.Band{rules.PerHour(capacity)}}))
 	engine := fluxgate.Must(fluxgate.New(s, fluxgate.Static(set), fluxgate.WithFallback(fluxgate.Must(memstore.New(memstore.Config{})), 1)))
 	check := func(req fluxgate.Request) fluxgate.Decision {
 		d, err := engine.Check(t.Context(), &req)
@@ -140,7 +142,7 @@ func TestOutage_OutOfMemory(t *testing.T) {
 		t.Errorf("%d admitted while Redis is out of memory, want %d", admitted, capacity)
 	}
 	memory("0")
-	testenv.Eventually(t, "Redis is charged and decides", func() bool { return check(fluxgate.Request{Peek: true}).Source == fluxgate.FromStore })
+	testenv.Eventually(t, "Redis is charged and decides", func() bool { return check(fluxgate.Request{Peek: true}).Source == store.FromStore })
 	if stats := engine.FallbackStats(); check(fluxgate.Request{}).Allowed || stats.Charged < capacity-1 || stats.Uncharged > 0 {
 		t.Errorf("%+v", stats)
 	}

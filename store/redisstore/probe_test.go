@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 const (
@@ -125,26 +125,26 @@ func TestProbe_ChargedFirst(t *testing.T) {
 	srv := testenv.StartStandalone(t, testenv.Config{})
 	tr := newTrial(t, srv.URI(), Config{Timeout: 100 * time.Millisecond}, srv)
 	d := tr.demand(ample)
-	var out fluxgate.Outcome
+	var out store.Outcome
 	until(t, "there is a connection", func() bool {
 		var err error
 		out, err = tr.take(d)
 		return err == nil
 	})
-	takes := fluxgate.NewTakes([]fluxgate.Demand{d}, &out)
+	takes := store.NewTakes([]store.Demand{d}, &out)
 	must(t, srv.Freeze())
 	l := tr.nodes.queue(0)
 	until(t, "the breaker opens", func() bool { _, _ = tr.take(d); return l.outage() != nil })
-	charge := func() error { return tr.Take(t.Context(), []fluxgate.Demand{charging(d)}, new(fluxgate.Outcome)) }
+	charge := func() error { return tr.Take(t.Context(), []store.Demand{charging(d)}, new(store.Outcome)) }
 	for began := time.Now(); time.Since(began) < 2*longestHold; {
-		if err := charge(); !errors.Is(err, fluxgate.ErrNotSent) {
+		if err := charge(); !errors.Is(err, store.ErrNotSent) {
 			t.Fatalf("a charge while Redis is frozen: %v", err)
 		}
 	}
 	must(t, srv.Thaw())
 	until(t, "it is charged", func() bool { return charge() == nil })
 	charged := time.Now()
-	if _, err := tr.take(d); !errors.Is(err, fluxgate.ErrNotSent) {
+	if _, err := tr.take(d); !errors.Is(err, store.ErrNotSent) {
 		t.Errorf("a take after the first charge: %v", err)
 	}
 	if _, err := tr.Settle(t.Context(), takes, []int64{0}); err != nil {
@@ -167,7 +167,7 @@ func TestCharge_LateAnswer(t *testing.T) {
 	charge := func(within time.Duration) error {
 		ctx, cancel := context.WithTimeout(t.Context(), within)
 		defer cancel()
-		return tr.Take(ctx, []fluxgate.Demand{charging(d)}, new(fluxgate.Outcome))
+		return tr.Take(ctx, []store.Demand{charging(d)}, new(store.Outcome))
 	}
 	proxy.SetLatency(0, 300*time.Millisecond)
 	must(t, charge(5*time.Second))
@@ -180,7 +180,7 @@ func TestCharge_LateAnswer(t *testing.T) {
 	})
 	after := tr.stored(srv, d)
 	proxy.SetLatency(0, 0)
-	until(t, "the answer has arrived, and another one", func() bool { return tr.Peek(t.Context(), []fluxgate.Demand{d}, new(fluxgate.Outcome)) == nil })
+	until(t, "the answer has arrived, and another one", func() bool { return tr.Peek(t.Context(), []store.Demand{d}, new(store.Outcome)) == nil })
 	if tr.stored(srv, d) != after {
 		t.Error("the charge was given back")
 	}
@@ -216,7 +216,7 @@ func TestTopology_PrunedNode(t *testing.T) {
 	tr.mustTake(tr.demand(ample)) // a caller that still has the queue
 }
 
-func charging(d fluxgate.Demand) fluxgate.Demand {
+func charging(d store.Demand) store.Demand {
 	d.Charging = true
 	return d
 }

@@ -6,9 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
-	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // Every reply to a take is lost. The server must have run each take once: a
@@ -54,10 +55,10 @@ func TestSend_LostReply(t *testing.T) {
 }
 
 // untilPeeked waits until the store answers: its breaker may be open.
-func (tr trial) untilPeeked(d fluxgate.Demand) {
+func (tr trial) untilPeeked(d store.Demand) {
 	tr.Helper()
 	until(tr, "the store answers", func() bool {
-		return tr.Peek(tr.Context(), []fluxgate.Demand{d}, new(fluxgate.Outcome)) == nil
+		return tr.Peek(tr.Context(), []store.Demand{d}, new(store.Outcome)) == nil
 	})
 }
 
@@ -76,7 +77,7 @@ func loseReplies(tr trial, srv *testenv.Server, proxy *testenv.Proxy) {
 		until(tr, "the server has run the take, or the take has failed", func() bool { return tr.stored(srv, d) != before || len(take.done) > 0 })
 		proxy.Cut()
 		switch err := <-take.done; {
-		case errors.Is(err, fluxgate.ErrNotSent): // a call for the fleet state was lost before
+		case errors.Is(err, store.ErrNotSent): // a call for the fleet state was lost before
 		case errors.Is(err, ErrUnavailable):
 			sent++
 			if tr.stored(srv, d) != before {
@@ -96,7 +97,7 @@ func loseReplies(tr trial, srv *testenv.Server, proxy *testenv.Proxy) {
 
 	// The same for a crowd, whose calls are shared.
 	shared := tr.demand(ample)
-	crowd := tr.gather(crowdSize, time.Millisecond, func(int) []fluxgate.Demand { return []fluxgate.Demand{shared} })
+	crowd := tr.gather(crowdSize, time.Millisecond, func(int) []store.Demand { return []store.Demand{shared} })
 	for range rounds {
 		crowd.untilAllServed(time.Now())
 		proxy.SwallowReplies(true)
@@ -132,7 +133,7 @@ func TestSend_UnreachableForAWhile(t *testing.T) {
 	proxy.Cut()
 	until(t, "no connection is left", func() bool { return proxy.Connections() == 0 })
 
-	crowd := tr.gather(crowdSize, time.Millisecond, func(int) []fluxgate.Demand { return []fluxgate.Demand{shared} })
+	crowd := tr.gather(crowdSize, time.Millisecond, func(int) []store.Demand { return []store.Demand{shared} })
 	crowd.untilAllFail(crowd.began)
 	crowd.untilAllFail(time.Now())
 	if err := proxy.Accept(); err != nil {

@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/logthrottle"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 const (
@@ -106,7 +106,7 @@ func (r *recentDecisions) add(asked, now time.Time, err error, isReply bool) (e 
 		}
 	}
 	switch {
-	case r.logged || errors.Is(err, fluxgate.ErrNotSent):
+	case r.logged || errors.Is(err, store.ErrNotSent):
 	case !isReply && (r.since.IsZero() || now.Sub(r.since) <= soon):
 		r.unlogged = true
 	default:

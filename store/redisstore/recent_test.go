@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 const (
@@ -85,7 +85,7 @@ func TestRecent_BreakerOpens(t *testing.T) {
 // too many decisions fail for a second.
 func TestRecent_Logged(t *testing.T) {
 	reply := fmt.Errorf("%w: %w", ErrUnavailable, replyError("OOM command not allowed"))
-	notSent := fmt.Errorf("%w: %w: away", ErrUnavailable, fluxgate.ErrNotSent)
+	notSent := fmt.Errorf("%w: %w: away", ErrUnavailable, store.ErrNotSent)
 	for name, c := range map[string]struct {
 		err     error
 		isReply bool

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // Requests that their third rule rejects take nothing from the other two.
@@ -15,18 +16,18 @@ func TestTake_RejectionWritesNothing(t *testing.T) {
 	const requests, callers = 10_000, 20
 	srv := testenv.StartStandalone(t, testenv.Config{})
 	tr := newTrial(t, srv.URI(), Config{Refresh: time.Hour, Uncounted: true}, srv) // no heartbeat, which is a write
-	slow := func(n int64) []fluxgate.Band {
-		return []fluxgate.Band{{Label: "hour", Capacity: n, RefillTokens: 1, Refill: time.Hour}}
+	slow := func(n int64) []rules.Band {
+		return []rules.Band{{Label: "hour", Capacity: n, RefillTokens: 1, Refill: time.Hour}}
 	}
-	set, err := fluxgate.NewRuleSet("api",
-		fluxgate.Rule{ID: "everyone", Priority: 3, Bands: slow(50_000)},
-		fluxgate.Rule{ID: "by-user", Priority: 2, Scope: fluxgate.ScopeUser, Bands: slow(20_000)},
-		fluxgate.Rule{ID: "by-ip", Priority: 1, Scope: fluxgate.ScopeIP, Bands: slow(1)},
+	set, err := rules.NewSet("api",
+		rules.Rule{ID: "everyone", Priority: 3, Bands: slow(50_000)},
+		rules.Rule{ID: "by-user", Priority: 2, Scope: rules.ScopeUser, Bands: slow(20_000)},
+		rules.Rule{ID: "by-ip", Priority: 1, Scope: rules.ScopeIP, Bands: slow(1)},
 	)
 	if err != nil {
 		t.Fatal(err)
 	}
-	engine, err := fluxgate.New(tr.Store, fluxgate.Static(set), fluxgate.WithRuleSet("api"), fluxgate.WithOnFailure(fluxgate.FailClosed))
+	engine, err := fluxgate.New(tr.Store, fluxgate.Static(set), fluxgate.WithRuleSet("api"), fluxgate.WithOnFailure(rules.FailClosed))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 const (
@@ -17,17 +18,17 @@ const (
 	maxResets = 50_000
 )
 
-// Reset implements [fluxgate.Store]. The reset of a rule or a rule set is announced
+// Reset implements [store.Store]. The reset of a rule or a rule set is announced
 // to the other gateways, which then read the fleet state.
 //
 // The last marks of each rule and rule set are kept; a mark must be a valid id.
-func (s *Store) Reset(ctx context.Context, what fluxgate.Reset) (did bool, err error) {
+func (s *Store) Reset(ctx context.Context, what store.Reset) (did bool, err error) {
 	switch {
 	case what.RuleSet == "":
 		return false, errors.New("resetting buckets: no rule set is named")
-	case what.Mark != "" && !fluxgate.ValidID(what.Mark):
+	case what.Mark != "" && !rules.ValidID(what.Mark):
 		return false, fmt.Errorf("resetting buckets: invalid mark %q", what.Mark)
-	case what.ID == (fluxgate.KeyID{}):
+	case what.ID == (store.KeyID{}):
 		return s.newGeneration(ctx, &what)
 	case what.Mark != "":
 		return false, errors.New("resetting buckets: a mark is for a rule or a rule set, not for one bucket")
@@ -60,7 +61,7 @@ func (s *Store) deleteBucket(ctx context.Context, name string) error {
 
 // newGeneration gives the buckets of a rule or a rule set other names. If that needs room,
 // resets of deleted rules are forgotten.
-func (s *Store) newGeneration(ctx context.Context, what *fluxgate.Reset) (did bool, err error) {
+func (s *Store) newGeneration(ctx context.Context, what *store.Reset) (did bool, err error) {
 	err = s.checkRoom(what)
 	if err != nil && what.Exists != nil {
 		if err := s.forgetDeleted(ctx, what); err != nil {
@@ -79,21 +80,21 @@ func (s *Store) newGeneration(ctx context.Context, what *fluxgate.Reset) (did bo
 }
 
 // checkRoom returns an error if too many resets are kept for another one.
-func (s *Store) checkRoom(what *fluxgate.Reset) error {
+func (s *Store) checkRoom(what *store.Reset) error {
 	known := s.fleet.generations()
 	isNew := known[resetField(what.RuleSet, what.Rule)] == 0
 	switch rules := known.rulesOf(what.RuleSet); {
 	case isNew && len(known) >= maxResets:
-		return fmt.Errorf("resetting buckets: %w: %d rules of all rule sets were reset, no more can be; reset whole rule sets", fluxgate.ErrTooManyResets, len(known))
+		return fmt.Errorf("resetting buckets: %w: %d rules of all rule sets were reset, no more can be; reset whole rule sets", store.ErrTooManyResets, len(known))
 	case isNew && what.Rule != "" && len(rules) >= maxRuleResets:
 		return fmt.Errorf("resetting buckets: %w: %d rules of rule set %q were reset one by one, no more can be; reset the whole rule set",
-			fluxgate.ErrTooManyResets, len(rules), what.RuleSet)
+			store.ErrTooManyResets, len(rules), what.RuleSet)
 	}
 	return nil
 }
 
 // forgetDeleted forgets the resets of rules that do not exist any more.
-func (s *Store) forgetDeleted(ctx context.Context, what *fluxgate.Reset) error {
+func (s *Store) forgetDeleted(ctx context.Context, what *store.Reset) error {
 	gone := slices.DeleteFunc(s.fleet.generations().rulesOf(what.RuleSet), func(field string) bool {
 		_, rule, _ := splitField(field)
 		return what.Exists(rule)

@@ -13,14 +13,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/bucket"
 	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // populate writes n buckets of a rule, all used up, the way redis-cli --pipe
 // does: the commands at once and then the replies. It returns one of them.
-func populate(t testing.TB, s *Store, server *testenv.Server, n int, d fluxgate.Demand) fluxgate.Demand {
+func populate(t testing.TB, s *Store, server *testenv.Server, n int, d store.Demand) store.Demand {
 	t.Helper()
 	conn, err := net.Dial("tcp", server.Addr())
 	if err != nil {
@@ -92,7 +92,7 @@ func TestReset_ConstantCost_NoRace(t *testing.T) {
 	var took []time.Duration
 	for range 11 {
 		start = time.Now()
-		if _, err := p.Reset(t.Context(), fluxgate.Reset{Key: fluxgate.Key{RuleSet: p.ruleSet, Rule: "rule"}}); err != nil {
+		if _, err := p.Reset(t.Context(), store.Reset{Key: store.Key{RuleSet: p.ruleSet, Rule: "rule"}}); err != nil {
 			t.Fatal(err)
 		}
 		took = append(took, time.Since(start))
@@ -125,12 +125,12 @@ func TestReset_OtherGateways(t *testing.T) {
 			there := newProbe(t, openStore(t, uri(t), Config{Refresh: refresh}))
 			a, b := here.demand("a", 3, year), here.demand("b", 3, year)
 			second := here.demand("a", 3, year)
-			for _, d := range []fluxgate.Demand{a, b, second} {
+			for _, d := range []store.Demand{a, b, second} {
 				here.take(d)
 			}
-			reset := func(what fluxgate.Key, full, empty []fluxgate.Demand) {
+			reset := func(what store.Key, full, empty []store.Demand) {
 				t.Helper()
-				if _, err := here.Reset(t.Context(), fluxgate.Reset{Key: what}); err != nil {
+				if _, err := here.Reset(t.Context(), store.Reset{Key: what}); err != nil {
 					t.Fatal(err)
 				}
 				start := time.Now()
@@ -151,11 +151,11 @@ func TestReset_OtherGateways(t *testing.T) {
 					}
 				}
 			}
-			reset(second.Key, []fluxgate.Demand{second}, []fluxgate.Demand{a, b})
+			reset(second.Key, []store.Demand{second}, []store.Demand{a, b})
 			here.take(second)
-			reset(fluxgate.Key{RuleSet: here.ruleSet, Rule: "a"}, []fluxgate.Demand{a, second}, []fluxgate.Demand{b})
+			reset(store.Key{RuleSet: here.ruleSet, Rule: "a"}, []store.Demand{a, second}, []store.Demand{b})
 			here.take(a)
-			reset(fluxgate.Key{RuleSet: here.ruleSet}, []fluxgate.Demand{a, b, second}, nil)
+			reset(store.Key{RuleSet: here.ruleSet}, []store.Demand{a, b, second}, nil)
 		})
 	}
 }
@@ -163,9 +163,9 @@ func TestReset_OtherGateways(t *testing.T) {
 func TestReset_Flush(t *testing.T) {
 	server := testenv.StartStandalone(t, testenv.Config{})
 	here := newProbe(t, openStore(t, server.URI(), Config{Refresh: 20 * time.Millisecond}))
-	rule := fluxgate.Key{RuleSet: here.ruleSet, Rule: "rule"}
+	rule := store.Key{RuleSet: here.ruleSet, Rule: "rule"}
 	for range 3 {
-		if _, err := here.Reset(t.Context(), fluxgate.Reset{Key: rule}); err != nil {
+		if _, err := here.Reset(t.Context(), store.Reset{Key: rule}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -188,9 +188,9 @@ func TestReset_Flush(t *testing.T) {
 func TestReset_BeforeRestore(t *testing.T) {
 	server := testenv.StartStandalone(t, testenv.Config{})
 	p := newProbe(t, openStore(t, server.URI(), Config{Refresh: time.Hour}))
-	rule := fluxgate.Key{RuleSet: p.ruleSet, Rule: "rule"}
+	rule := store.Key{RuleSet: p.ruleSet, Rule: "rule"}
 	for range 5 {
-		if _, err := p.Reset(t.Context(), fluxgate.Reset{Key: rule}); err != nil {
+		if _, err := p.Reset(t.Context(), store.Reset{Key: rule}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -199,7 +199,7 @@ func TestReset_BeforeRestore(t *testing.T) {
 	}
 	d := p.demand("rule", 3, year)
 	p.take(d)
-	if _, err := p.Reset(t.Context(), fluxgate.Reset{Key: rule}); err != nil {
+	if _, err := p.Reset(t.Context(), store.Reset{Key: rule}); err != nil {
 		t.Fatal(err)
 	}
 	if left := p.left(d); left != 3 {
@@ -218,11 +218,11 @@ func TestReset_Bound(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "all resets are seen", func() bool { return len(p.fleet.generations()) == maxResets })
-	_, err := p.Reset(t.Context(), fluxgate.Reset{Key: fluxgate.Key{RuleSet: p.ruleSet, Rule: "one-more"}})
-	if !errors.Is(err, fluxgate.ErrTooManyResets) || !strings.Contains(err.Error(), "50000 rules of all rule sets") {
+	_, err := p.Reset(t.Context(), store.Reset{Key: store.Key{RuleSet: p.ruleSet, Rule: "one-more"}})
+	if !errors.Is(err, store.ErrTooManyResets) || !strings.Contains(err.Error(), "50000 rules of all rule sets") {
 		t.Errorf("one more: %v", err)
 	}
-	if _, err := p.Reset(t.Context(), fluxgate.Reset{Key: fluxgate.Key{RuleSet: p.ruleSet + "7", Rule: "rule-7"}}); err != nil {
+	if _, err := p.Reset(t.Context(), store.Reset{Key: store.Key{RuleSet: p.ruleSet + "7", Rule: "rule-7"}}); err != nil {
 		t.Errorf("one of them again: %v", err)
 	}
 	d := p.demand("rule-8", 1, year)
@@ -235,7 +235,7 @@ func TestReset_Bound(t *testing.T) {
 
 func TestReset_RequiresRuleSet(t *testing.T) {
 	p := newProbe(t, openStore(t, testenv.SharedStandalone(t).URI(), Config{}))
-	if _, err := p.Reset(t.Context(), fluxgate.Reset{Key: fluxgate.Key{Rule: "rule"}}); err == nil {
+	if _, err := p.Reset(t.Context(), store.Reset{Key: store.Key{Rule: "rule"}}); err == nil {
 		t.Error("a reset of no rule set did something")
 	}
 }

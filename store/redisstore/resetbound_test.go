@@ -7,15 +7,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // useUp resets rules of a rule set, each once, until that is refused.
 func useUp(t *testing.T, p probe, ruleSet string) error {
 	t.Helper()
 	for i := range 10_001 {
-		if _, err := p.Reset(t.Context(), fluxgate.Reset{Key: fluxgate.Key{RuleSet: ruleSet, Rule: fmt.Sprint("rule-", i)}}); err != nil {
+		if _, err := p.Reset(t.Context(), store.Reset{Key: store.Key{RuleSet: ruleSet, Rule: fmt.Sprint("rule-", i)}}); err != nil {
 			return err
 		}
 	}
@@ -29,24 +29,24 @@ func TestReset_BoundIsPerRuleSet(t *testing.T) {
 	server := testenv.StartStandalone(t, testenv.Config{})
 	p := newProbe(t, openStore(t, server.URI(), Config{}))
 	err := useUp(t, p, "tenant-a")
-	if !errors.Is(err, fluxgate.ErrTooManyResets) || !strings.Contains(err.Error(), `1000 rules of rule set "tenant-a"`) || errors.Is(err, ErrUnavailable) {
+	if !errors.Is(err, store.ErrTooManyResets) || !strings.Contains(err.Error(), `1000 rules of rule set "tenant-a"`) || errors.Is(err, ErrUnavailable) {
 		t.Errorf("one more: %v", err)
 	}
 	// One whose rules are deleted has room again.
-	if err := useUp(t, p, "tenant-c"); !errors.Is(err, fluxgate.ErrTooManyResets) {
+	if err := useUp(t, p, "tenant-c"); !errors.Is(err, store.ErrTooManyResets) {
 		t.Error(err)
 	}
-	more := fluxgate.Reset{Key: fluxgate.Key{RuleSet: "tenant-c", Rule: "one-more"}, Exists: func(rule string) bool { return rule != "rule-3" }}
+	more := store.Reset{Key: store.Key{RuleSet: "tenant-c", Rule: "one-more"}, Exists: func(rule string) bool { return rule != "rule-3" }}
 	if did, err := p.Reset(t.Context(), more); !did || err != nil {
 		t.Errorf("one more for a deleted rule: %t, %v", did, err)
 	}
-	if err := useUp(t, p, "tenant-c"); !errors.Is(err, fluxgate.ErrTooManyResets) {
+	if err := useUp(t, p, "tenant-c"); !errors.Is(err, store.ErrTooManyResets) {
 		t.Errorf("one more, and none deleted: %v", err)
 	}
-	for _, what := range []fluxgate.Key{
+	for _, what := range []store.Key{
 		{RuleSet: "tenant-b", Rule: "rule"}, {RuleSet: "tenant-b"}, {RuleSet: "tenant-a", Rule: "rule-7"}, {RuleSet: "tenant-a"}, {RuleSet: "tenant-a", Rule: "one-more"},
 	} {
-		if _, err := p.Reset(t.Context(), fluxgate.Reset{Key: what}); err != nil {
+		if _, err := p.Reset(t.Context(), store.Reset{Key: what}); err != nil {
 			t.Errorf("a reset of %v: %v", what, err)
 		}
 	}
@@ -65,7 +65,7 @@ func TestReset_RuleSetAfterRules(t *testing.T) {
 	here, there := newProbe(t, openStore(t, server.URI(), Config{Refresh: refresh})), newProbe(t, openStore(t, server.URI(), Config{Refresh: refresh}))
 	there.ruleSet = here.ruleSet
 	a, b := here.demand("a", 3, year), here.demand("b", 3, year)
-	for round, what := range []fluxgate.Key{
+	for round, what := range []store.Key{
 		{RuleSet: here.ruleSet, Rule: "a"}, {RuleSet: here.ruleSet}, {RuleSet: here.ruleSet}, {RuleSet: here.ruleSet, Rule: "a"}, {RuleSet: here.ruleSet, Rule: "a"}, {RuleSet: here.ruleSet},
 	} {
 		here.take(a)
@@ -73,7 +73,7 @@ func TestReset_RuleSetAfterRules(t *testing.T) {
 		if here.left(a) != 0 || here.left(b) != 0 {
 			t.Fatalf("round %d begins with %d and %d tokens", round, here.left(a), here.left(b))
 		}
-		if _, err := []probe{here, there}[round%2].Reset(t.Context(), fluxgate.Reset{Key: what}); err != nil {
+		if _, err := []probe{here, there}[round%2].Reset(t.Context(), store.Reset{Key: what}); err != nil {
 			t.Fatal(err)
 		}
 		for _, p := range []probe{here, there} {
@@ -83,7 +83,7 @@ func TestReset_RuleSetAfterRules(t *testing.T) {
 			}
 		}
 		if what.Rule == "a" { // as in the next round
-			if _, err := here.Reset(t.Context(), fluxgate.Reset{Key: b.Key}); err != nil {
+			if _, err := here.Reset(t.Context(), store.Reset{Key: b.Key}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -98,18 +98,18 @@ func TestReset_ForgetsRulesThatAreGone(t *testing.T) {
 	here, there := newProbe(t, openStore(t, server.URI(), Config{Refresh: refresh})), newProbe(t, openStore(t, server.URI(), Config{Refresh: refresh}))
 	set := here.ruleSet
 	for _, rule := range []string{"gone", "stays"} {
-		if _, err := here.Reset(t.Context(), fluxgate.Reset{Key: fluxgate.Key{RuleSet: set, Rule: rule}}); err != nil {
+		if _, err := here.Reset(t.Context(), store.Reset{Key: store.Key{RuleSet: set, Rule: rule}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if did, err := here.Reset(t.Context(), fluxgate.Reset{Key: fluxgate.Key{RuleSet: set, Rule: "gone"}, Mark: "mark"}); !did || err != nil {
+	if did, err := here.Reset(t.Context(), store.Reset{Key: store.Key{RuleSet: set, Rule: "gone"}, Mark: "mark"}); !did || err != nil {
 		t.Fatal(did, err)
 	}
 	gone, stays := resetField(set, "gone"), resetField(set, "stays")
 	first := here.fleet.generations()[gone]
 	until(t, "the other gateway sees the resets", func() bool { return there.fleet.generations()[gone] == first })
 	exists := func(rule string) bool { return rule == "stays" }
-	if err := here.forgetDeleted(t.Context(), &fluxgate.Reset{Key: fluxgate.Key{RuleSet: set}, Exists: exists}); err != nil {
+	if err := here.forgetDeleted(t.Context(), &store.Reset{Key: store.Key{RuleSet: set}, Exists: exists}); err != nil {
 		t.Fatal(err)
 	}
 	known := func(p probe) bool {
@@ -137,7 +137,7 @@ func TestReset_ForgetsRulesThatAreGone(t *testing.T) {
 		t.Errorf("after a flush: %v", here.fleet.generations())
 	}
 	// A rule that is added again and reset has new buckets.
-	if _, err := there.Reset(t.Context(), fluxgate.Reset{Key: fluxgate.Key{RuleSet: set, Rule: "gone"}}); err != nil {
+	if _, err := there.Reset(t.Context(), store.Reset{Key: store.Key{RuleSet: set, Rule: "gone"}}); err != nil {
 		t.Fatal(err)
 	}
 	if again := there.fleet.generations()[gone]; again <= first {

@@ -9,8 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/lease"
 )
 
@@ -34,28 +35,28 @@ func TestReset_FleetBound(t *testing.T) {
 func resetUnderLoad(t *testing.T, uri string, leases bool) {
 	const gateways, capacity, perSecond, resets = 8, 100, 1_000, 3
 	config := Config{Prefix: "fleet-" + rand.Text()}
-	stores, takers := make([]*Store, gateways), make([]fluxgate.Store, gateways)
+	stores, takers := make([]*Store, gateways), make([]store.Store, gateways)
 	for i := range stores {
 		stores[i] = openStore(t, uri, config)
 		if takers[i] = stores[i]; leases {
 			takers[i] = lease.New(stores[i], lease.Config{})
 		}
 	}
-	d := newProbe(t, stores[0]).demand("rule", 1, fluxgate.Band{Capacity: capacity, RefillTokens: perSecond, Refill: time.Second})
+	d := newProbe(t, stores[0]).demand("rule", 1, rules.Band{Capacity: capacity, RefillTokens: perSecond, Refill: time.Second})
 	var granted atomic.Int64
 	var callers sync.WaitGroup
 	stop, began := make(chan struct{}), time.Now()
 	for _, s := range takers {
 		for range 4 {
 			callers.Go(func() {
-				var out fluxgate.Outcome
+				var out store.Outcome
 				for {
 					select {
 					case <-stop:
 						return
 					case <-time.After(2 * time.Millisecond): // a busy machine would see resets late
 					}
-					if err := s.Take(t.Context(), []fluxgate.Demand{d}, &out); err != nil {
+					if err := s.Take(t.Context(), []store.Demand{d}, &out); err != nil {
 						t.Error(err)
 						return
 					}
@@ -66,7 +67,7 @@ func resetUnderLoad(t *testing.T, uri string, leases bool) {
 	}
 	for range resets {
 		time.Sleep(700 * time.Millisecond)
-		must(t, errorOf(stores[gateways-1].Reset(t.Context(), fluxgate.Reset{Key: fluxgate.Key{RuleSet: d.Key.RuleSet, Rule: d.Key.Rule}})))
+		must(t, errorOf(stores[gateways-1].Reset(t.Context(), store.Reset{Key: store.Key{RuleSet: d.Key.RuleSet, Rule: d.Key.Rule}})))
 	}
 	time.Sleep(700 * time.Millisecond)
 	close(stop)
@@ -92,15 +93,15 @@ func TestReset_RefusalsOfOthers(t *testing.T) {
 	here, there := openStore(t, uri, config), lease.New(openStore(t, uri, config), lease.Config{})
 	d := newProbe(t, here).demand("rule", 3, year)
 	take := func() bool {
-		var out fluxgate.Outcome
-		must(t, there.Take(t.Context(), []fluxgate.Demand{d}, &out))
-		return out.Admission == fluxgate.Admitted
+		var out store.Outcome
+		must(t, there.Take(t.Context(), []store.Demand{d}, &out))
+		return out.Admission == store.Admitted
 	}
 	for round := range 3 {
 		if !take() || take() {
 			t.Fatalf("round %d: not admitted once", round)
 		}
-		must(t, errorOf(here.Reset(t.Context(), fluxgate.Reset{Key: fluxgate.Key{RuleSet: d.Key.RuleSet}})))
+		must(t, errorOf(here.Reset(t.Context(), store.Reset{Key: store.Key{RuleSet: d.Key.RuleSet}})))
 		reset := time.Now()
 		until(t, "the reset is seen", func() bool { return there.Resets() > uint64(round) })
 		t.Logf("seen after %v", time.Since(reset))
@@ -121,7 +122,7 @@ func TestReset_SubscriptionCut(t *testing.T) {
 	}
 	for range 5 {
 		until(t, "both listen", listening)
-		must(t, errorOf(here.Reset(t.Context(), fluxgate.Reset{Key: fluxgate.Key{RuleSet: "set", Rule: "rule"}})))
+		must(t, errorOf(here.Reset(t.Context(), store.Reset{Key: store.Key{RuleSet: "set", Rule: "rule"}})))
 		until(t, "it is seen", func() bool { return there.fleet.generations()[field] == here.fleet.generations()[field] })
 		proxy.Cut()
 	}
@@ -168,8 +169,8 @@ func TestReset_NoRights(t *testing.T) {
 			server, log := testenv.StartStandalone(t, aclConfig(without)), new(testenv.LogBuffer)
 			config := Config{Refresh: 100 * time.Millisecond, Logger: log.Logger()}
 			here, there := openStore(t, server.URI(), config), openStore(t, server.URI(), config)
-			key := fluxgate.Key{RuleSet: "set", Rule: "rule"}
-			must(t, errorOf(here.Reset(t.Context(), fluxgate.Reset{Key: key})))
+			key := store.Key{RuleSet: "set", Rule: "rule"}
+			must(t, errorOf(here.Reset(t.Context(), store.Reset{Key: key})))
 			field := resetField(key.RuleSet, key.Rule)
 			until(t, "it is seen", func() bool { return there.fleet.generations()[field] > 0 })
 			h := here.Health(t.Context())

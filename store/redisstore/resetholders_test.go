@@ -6,13 +6,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
-var tokensAndSlots = []fluxgate.Band{
+var tokensAndSlots = []rules.Band{
 	{Label: "tokens", Capacity: 3, Refill: time.Hour},
-	{Label: "slots", Kind: fluxgate.Concurrency, Capacity: 1, Hold: time.Minute},
+	{Label: "slots", Kind: rules.Concurrency, Capacity: 1, Hold: time.Minute},
 }
 
 // A bucket and its holders are deleted by one command: a request between two would see the
@@ -27,7 +28,7 @@ func TestReset_HoldersAtOnce(t *testing.T) {
 	if err := client.ConfigSet(t.Context(), "slowlog-log-slower-than", "0").Err(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Reset(t.Context(), fluxgate.Reset{Key: d.Key}); err != nil {
+	if _, err := p.Reset(t.Context(), store.Reset{Key: d.Key}); err != nil {
 		t.Fatal(err)
 	}
 	commands, err := client.SlowLogGet(t.Context(), 100).Result()
@@ -78,7 +79,7 @@ func TestReset_HoldersWhileSlotMoves(t *testing.T) {
 	if err := migration.MoveKeys(t.Context(), p.name(d)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Reset(t.Context(), fluxgate.Reset{Key: d.Key}); err != nil {
+	if _, err := p.Reset(t.Context(), store.Reset{Key: d.Key}); err != nil {
 		t.Fatal(err)
 	}
 	if err := migration.Finish(t.Context()); err != nil {

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // A reset with a mark is done once, though many gateways receive the same
@@ -28,7 +28,7 @@ func TestResetOnce_Marks(t *testing.T) {
 		var all sync.WaitGroup
 		for _, s := range stores {
 			all.Go(func() {
-				did, err := s.Reset(t.Context(), fluxgate.Reset{Key: fluxgate.Key{RuleSet: "set"}, Mark: mark})
+				did, err := s.Reset(t.Context(), store.Reset{Key: store.Key{RuleSet: "set"}, Mark: mark})
 				if err != nil {
 					t.Error(err)
 				}
@@ -36,7 +36,7 @@ func TestResetOnce_Marks(t *testing.T) {
 					done.Add(1)
 				}
 				// A gateway that is late with the previous change does nothing.
-				if did, err := s.Reset(t.Context(), fluxgate.Reset{Key: fluxgate.Key{RuleSet: "set"}, Mark: fmt.Sprint(max(0, change-1))}); did || err != nil {
+				if did, err := s.Reset(t.Context(), store.Reset{Key: store.Key{RuleSet: "set"}, Mark: fmt.Sprint(max(0, change-1))}); did || err != nil {
 					t.Errorf("a late gateway reset again: %v", err)
 				}
 			})
@@ -51,10 +51,10 @@ func TestResetOnce_Marks(t *testing.T) {
 			}
 		}
 	}
-	if _, err := stores[0].Reset(t.Context(), fluxgate.Reset{Key: fluxgate.Key{RuleSet: "set"}, Mark: "two words"}); err == nil {
+	if _, err := stores[0].Reset(t.Context(), store.Reset{Key: store.Key{RuleSet: "set"}, Mark: "two words"}); err == nil {
 		t.Error("a mark of two words was accepted")
 	}
-	if _, err := stores[0].Reset(t.Context(), fluxgate.Reset{Key: d.Key, Mark: "mark"}); err == nil {
+	if _, err := stores[0].Reset(t.Context(), store.Reset{Key: d.Key, Mark: "mark"}); err == nil {
 		t.Error("one bucket was reset by a mark")
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 func TestRestart_CallersRecover(t *testing.T) {
@@ -14,7 +14,7 @@ func TestRestart_CallersRecover(t *testing.T) {
 	srv := testenv.StartStandalone(t, testenv.Config{})
 	tr := newTrial(t, srv.URI(), Config{Timeout: timeout}, srv)
 	shared := tr.demand(ample)
-	crowd := tr.gather(crowdSize, 5*time.Millisecond, func(int) []fluxgate.Demand { return []fluxgate.Demand{shared} })
+	crowd := tr.gather(crowdSize, 5*time.Millisecond, func(int) []store.Demand { return []store.Demand{shared} })
 	crowd.untilAllServed(time.Now())
 
 	killed := time.Now()
@@ -53,7 +53,7 @@ func TestFrozenServer_Timeout(t *testing.T) {
 	srv := testenv.StartStandalone(t, testenv.Config{})
 	tr := newTrial(t, srv.URI(), Config{Timeout: timeout}, srv)
 	shared := tr.demand(ample)
-	crowd := tr.gather(crowdSize, 5*time.Millisecond, func(int) []fluxgate.Demand { return []fluxgate.Demand{shared} })
+	crowd := tr.gather(crowdSize, 5*time.Millisecond, func(int) []store.Demand { return []store.Demand{shared} })
 	crowd.untilAllServed(time.Now())
 
 	if err := srv.Freeze(); err != nil {
@@ -95,7 +95,7 @@ func TestSend_ReadOnlyForAWhile(t *testing.T) {
 	if _, err := srv.Do(t.Context(), "REPLICAOF", host, port); err != nil {
 		t.Fatal(err)
 	}
-	crowd := tr.gather(crowdSize, 5*time.Millisecond, func(int) []fluxgate.Demand { return []fluxgate.Demand{shared} })
+	crowd := tr.gather(crowdSize, 5*time.Millisecond, func(int) []store.Demand { return []store.Demand{shared} })
 	crowd.untilAllFail(crowd.began)
 	crowd.untilAllFail(time.Now())
 	if _, err := srv.Do(t.Context(), "REPLICAOF", "NO", "ONE"); err != nil {
@@ -125,7 +125,7 @@ func TestSettle_AfterLoss(t *testing.T) {
 	d.Cost = 90
 	out, err := tr.take(d)
 	must(t, err)
-	before := fluxgate.NewTakes([]fluxgate.Demand{d}, &out)
+	before := store.NewTakes([]store.Demand{d}, &out)
 	since := tr.fleet.since.Load()
 	if _, err := srv.Do(t.Context(), "FLUSHALL"); err != nil {
 		t.Fatal(err)
@@ -133,7 +133,7 @@ func TestSettle_AfterLoss(t *testing.T) {
 	until(t, "the loss is known", func() bool { return tr.fleet.since.Load() > since })
 	out, err = tr.take(d)
 	must(t, err)
-	after := fluxgate.NewTakes([]fluxgate.Demand{d}, &out)
+	after := store.NewTakes([]store.Demand{d}, &out)
 	if settled, err := tr.Settle(t.Context(), before, []int64{0}); err != nil || settled[0].Returned != 0 {
 		t.Errorf("of a take that was lost: %+v, %v", settled, err)
 	}

@@ -12,10 +12,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/bucket"
 	"github.com/fluxgate/fluxgate/internal/testenv"
-	"github.com/redis/go-redis/v9"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 var agreeSteps = flag.Int("redisstore.steps", 200_000, "random steps on which Lua and Go are compared")
@@ -70,7 +72,7 @@ func (c scriptClient) decide(now int64, requests ...*shardRequest) (map[string]i
 func encodeValue(s *bucket.State) []byte {
 	b := appendInteger([]byte{version}, s.At, 7)
 	for _, slot := range s.Slots {
-		tag := recordTag(&fluxgate.ExactBand{ID: slot.ID, Kind: slot.Kind, Tick: bucket.Ticks[slot.Tick]})
+		tag := recordTag(&store.ExactBand{ID: slot.ID, Kind: slot.Kind, Tick: bucket.Ticks[slot.Tick]})
 		if slot.Since > 0 {
 			tag |= keptTag
 		}
@@ -94,7 +96,7 @@ func appendInteger(b []byte, n int64, size int) []byte {
 
 // randomBand draws a band as internal/bucket's own test does: from one per
 // millisecond to 10^9 per 366 days, as people write them and as they do not.
-func randomBand(r *rand.Rand, id uint32) fluxgate.ExactBand {
+func randomBand(r *rand.Rand, id uint32) store.ExactBand {
 	periods := []time.Duration{
 		time.Millisecond, 100 * time.Millisecond, time.Second, 7 * time.Second, time.Minute,
 		time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 366 * 24 * time.Hour,
@@ -121,7 +123,7 @@ func randomBand(r *rand.Rand, id uint32) fluxgate.ExactBand {
 }
 
 // randomKind draws a band of any kind. The gateway's clock is right, or wrong.
-func (a *agreement) randomKind(id uint32) fluxgate.ExactBand {
+func (a *agreement) randomKind(id uint32) store.ExactBand {
 	capacity := 1 + a.r.Int64N([]int64{3, 20, 1_000, 1_000_000_000, 1_000_000_000_000_000}[a.r.IntN(5)])
 	length := []time.Duration{time.Second, time.Minute, time.Hour, 31 * 24 * time.Hour}[a.r.IntN(4)]
 	switch a.r.IntN(3) {
@@ -149,8 +151,8 @@ type agreement struct {
 	client scriptClient
 	now    int64
 	keys   []string
-	rules  [][]fluxgate.ExactBand // of each key, at present
-	former [][]fluxgate.ExactBand // what a gateway with older rules would send
+	rules  [][]store.ExactBand // of each key, at present
+	former [][]store.ExactBand // what a gateway with older rules would send
 	states map[string]*bucket.State
 	deck   []int // keys without a request in this call, or nil
 	// written is when a key that the call at hand has written is full.
@@ -160,25 +162,25 @@ type agreement struct {
 	done     map[string]int
 }
 
-func (a *agreement) bands() []fluxgate.ExactBand {
+func (a *agreement) bands() []store.ExactBand {
 	if a.mixed && a.r.IntN(5) == 0 { // a quota that counts refused hits, from any other
 		for {
 			if b := a.randomKind(uint32(a.r.IntN(6))); b.Kind == bucket.Quota {
-				return []fluxgate.ExactBand{b.CountRefused()}
+				return []store.ExactBand{b.CountRefused()}
 			}
 		}
 	}
 	if a.single {
-		return []fluxgate.ExactBand{a.band(1)}
+		return []store.ExactBand{a.band(1)}
 	}
-	bands := make([]fluxgate.ExactBand, 1+a.r.IntN(4))
+	bands := make([]store.ExactBand, 1+a.r.IntN(4))
 	for i, id := range a.r.Perm(6)[:len(bands)] {
 		bands[i] = a.band(uint32(id))
 	}
 	return bands
 }
 
-func (a *agreement) band(id uint32) fluxgate.ExactBand {
+func (a *agreement) band(id uint32) store.ExactBand {
 	if a.mixed {
 		return a.randomKind(id)
 	}
@@ -282,7 +284,7 @@ func (a *agreement) draw() *shardRequest {
 		count += a.r.IntN(4)
 	}
 	for _, k := range a.deal(count) {
-		d := fluxgate.Demand{Bands: a.rules[k], Shadow: a.r.IntN(5) == 0}
+		d := store.Demand{Bands: a.rules[k], Shadow: a.r.IntN(5) == 0}
 		if a.r.IntN(8) == 0 {
 			d.Bands = a.former[k]
 		}
@@ -321,7 +323,7 @@ func (a *agreement) state(key string) *bucket.State {
 
 // carries counts the slots that change their numbers, and those whose product
 // no double can hold.
-func (a *agreement) carries(s *bucket.State, bands []fluxgate.ExactBand) {
+func (a *agreement) carries(s *bucket.State, bands []store.ExactBand) {
 	for i := range bands {
 		for _, slot := range s.Slots {
 			if slot.ID != bands[i].ID || slot.Limit == bands[i].Limit || slot.Used == 0 {
@@ -344,7 +346,7 @@ func (a *agreement) replay(got *shardRequest) {
 	admitted, alternatives, over := true, 0, 0
 	levels, states := got.levels, got.states
 	views := make([]bucket.View, len(got.demands))
-	statuses := make([]fluxgate.Status, len(got.demands))
+	statuses := make([]store.Status, len(got.demands))
 	for i := range got.demands {
 		d, v := &got.demands[i], &views[i]
 		state := a.state(got.keys[i])
@@ -367,29 +369,29 @@ func (a *agreement) replay(got *shardRequest) {
 		case d.Overdraft:
 			for j := range d.Bands {
 				if v.Levels[j] >= d.Bands[j].Limit {
-					statuses[i] = fluxgate.Rejected
+					statuses[i] = store.Rejected
 				}
 			}
 		case !bucket.Affordable(d.Bands, grant):
-			statuses[i] = fluxgate.TooCostly
+			statuses[i] = store.TooCostly
 		case d.CountsRefused():
 			if v.Levels[0]+d.Cost > d.Bands[0].Limit {
-				statuses[i] = fluxgate.Rejected
+				statuses[i] = store.Rejected
 			}
 		case v.Wait(d.Bands, grant) > d.MaxWait.Microseconds() || waitsForSteps(d, v, grant):
-			statuses[i] = fluxgate.Rejected
+			statuses[i] = store.Rejected
 		case grant < d.Cost && v.Wait(d.Bands, grant) == 0:
 			a.done["granted in part"]++
 		}
 		a.done[statuses[i].String()]++
-		if statuses[i] != fluxgate.OK && d.Shadow {
+		if statuses[i] != store.OK && d.Shadow {
 			a.done["shadow did not fit"]++
 		}
 		if d.Alternative {
 			alternatives++
 		}
 		switch {
-		case statuses[i] == fluxgate.OK || d.Shadow:
+		case statuses[i] == store.OK || d.Shadow:
 		case d.Alternative:
 			over++
 		default:
@@ -410,13 +412,13 @@ func (a *agreement) replay(got *shardRequest) {
 		return
 	}
 	for i := range got.demands {
-		a.finish(got, i, admitted && statuses[i] == fluxgate.OK, &views[i])
+		a.finish(got, i, admitted && statuses[i] == store.OK, &views[i])
 	}
-	var out fluxgate.Outcome
+	var out store.Outcome
 	out.Prepare(got.demands)
 	got.fill(&out, nil)
 	out.Decide(got.demands)
-	if r := fluxgate.NewTakes(got.demands, &out); r != nil {
+	if r := store.NewTakes(got.demands, &out); r != nil {
 		s := newShardRequest(opSettle, 0, time.Time{})
 		for _, t := range r {
 			for i := range got.demands {
@@ -431,7 +433,7 @@ func (a *agreement) replay(got *shardRequest) {
 
 // waitsForSteps reports whether a demand would wait for a band that cannot be waited
 // for.
-func waitsForSteps(d *fluxgate.Demand, v *bucket.View, grant int64) bool {
+func waitsForSteps(d *store.Demand, v *bucket.View, grant int64) bool {
 	for j := range d.Bands {
 		if d.Bands[j].Kind != bucket.TokenBucket && v.WaitOf(d.Bands, j, grant) > 0 {
 			return true
@@ -441,7 +443,7 @@ func waitsForSteps(d *fluxgate.Demand, v *bucket.View, grant int64) bool {
 }
 
 // grant is the cost that a demand without overdraft is decided for.
-func (a *agreement) grant(d *fluxgate.Demand, v *bucket.View) int64 {
+func (a *agreement) grant(d *store.Demand, v *bucket.View) int64 {
 	if d.Min == 0 {
 		return d.Cost
 	}
@@ -464,7 +466,7 @@ func (a *agreement) finish(got *shardRequest, i int, fits bool, v *bucket.View) 
 		if changed && !got.admitted {
 			a.done["overdrawn though rejected"]++
 		}
-	case d.CountsRefused() && got.statuses[i] != fluxgate.OK:
+	case d.CountsRefused() && got.statuses[i] != store.OK:
 		if _, changed = v.Overdraw(d.Bands, d.Cost); changed {
 			a.done["counted though over"]++
 		}
@@ -638,9 +640,9 @@ func TestScript_KeptRecords(t *testing.T) {
 	now, key := int64(1_700_000_000_000_000), "fluxgate:{kept}:"+t.Name()
 	var state bucket.State
 	for i := range 20 {
-		bands := []fluxgate.ExactBand{fluxgate.Must(bucket.NewBand(uint32(i), 100+int64(i), 1, time.Hour))}
+		bands := []store.ExactBand{fluxgate.Must(bucket.NewBand(uint32(i), 100+int64(i), 1, time.Hour))}
 		request := newShardRequest(opTake, 0, time.Time{})
-		request.demands, request.keys = []fluxgate.Demand{{Bands: bands, Cost: 1}}, []string{key}
+		request.demands, request.keys = []store.Demand{{Bands: bands, Cost: 1}}, []string{key}
 		if _, err := client.decide(now, request); err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/bucket"
 	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // BenchmarkScript is one call with 64 takes, as many as share a call under load.
@@ -19,18 +20,18 @@ func BenchmarkScript(b *testing.B) {
 	for _, c := range []struct {
 		name  string
 		keys  int
-		bands []fluxgate.ExactBand
+		bands []store.ExactBand
 	}{
-		{"64 keys of one band", 64, []fluxgate.ExactBand{minute}},
-		{"64 keys of two bands", 64, []fluxgate.ExactBand{minute, hour}},
-		{"one key", 1, []fluxgate.ExactBand{minute}},
+		{"64 keys of one band", 64, []store.ExactBand{minute}},
+		{"64 keys of two bands", 64, []store.ExactBand{minute, hour}},
+		{"one key", 1, []store.ExactBand{minute}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			client := newScriptClient(b, testenv.StartStandalone(b, testenv.Config{}))
 			requests := make([]*shardRequest, 64)
 			for i := range requests {
 				requests[i] = newShardRequest(opTake, 0, time.Time{})
-				requests[i].demands = []fluxgate.Demand{{Bands: c.bands, Cost: 1}}
+				requests[i].demands = []store.Demand{{Bands: c.bands, Cost: 1}}
 				requests[i].keys = []string{"fluxgate:{0}:" + string(binary.LittleEndian.AppendUint32(nil, uint32(i%c.keys)))}
 			}
 			before := client.cpu()

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // flushScripts flushes the scripts of servers every 10 ms for a while, and
@@ -39,7 +39,7 @@ func TestScript_Flush(t *testing.T) {
 	tr.mustTake(shared)
 	before := tr.Scripts()
 
-	crowd := tr.gather(crowdSize, time.Millisecond, func(int) []fluxgate.Demand { return []fluxgate.Demand{shared} })
+	crowd := tr.gather(crowdSize, time.Millisecond, func(int) []store.Demand { return []store.Demand{shared} })
 	flushes := flushScripts(t, 5*time.Second, srv)
 	crowd.stop()
 

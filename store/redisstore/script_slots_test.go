@@ -11,12 +11,14 @@ import (
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/bucket"
 	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // slotSet is what the script should remember of the slots of a key.
 type slotSet struct {
 	at    int64 // of the last change
-	until map[fluxgate.HolderID]int64
+	until map[store.HolderID]int64
 }
 
 // held returns how many hold a slot, and when the first of them ends.
@@ -42,7 +44,7 @@ func (s *slotSet) change(now int64) {
 	}
 }
 
-func (s *slotSet) hold(id fluxgate.HolderID, now, until int64) {
+func (s *slotSet) hold(id store.HolderID, now, until int64) {
 	s.change(now)
 	s.at, s.until[id] = now, until
 }
@@ -59,26 +61,26 @@ type slotHistory struct {
 }
 
 // bands has slots, alone or beside bands that never refuse.
-func (h *slotHistory) bands(k int) []fluxgate.ExactBand {
+func (h *slotHistory) bands(k int) []store.ExactBand {
 	slots := fluxgate.Must(bucket.NewConcurrency(9, 1+int64(k%3), []time.Duration{time.Second, 2 * time.Second, 5 * time.Second}[h.r.IntN(3)]))
 	large := fluxgate.Must(bucket.NewQuota(1, 1e15, time.Hour))
 	large.Edges = [3]int64{0, 1 << 52, 1<<52 + 1}
 	tokens := fluxgate.Must(bucket.NewBand(2, 1_000_000, 1_000_000, time.Second))
-	return [][]fluxgate.ExactBand{{slots}, {slots, large}, {tokens, slots}}[k/3%3]
+	return [][]store.ExactBand{{slots}, {slots, large}, {tokens, slots}}[k/3%3]
 }
 
 // set is the slots of a key.
-func (h *slotHistory) set(key string, bands []fluxgate.ExactBand) *slotSet {
+func (h *slotHistory) set(key string, bands []store.ExactBand) *slotSet {
 	if len(bands) > 1 {
 		key = holdersOf(key)
 	}
 	if h.sets[key] == nil {
-		h.sets[key] = &slotSet{until: map[fluxgate.HolderID]int64{}}
+		h.sets[key] = &slotSet{until: map[store.HolderID]int64{}}
 	}
 	return h.sets[key]
 }
 
-func (h *slotHistory) holder() (id fluxgate.HolderID) {
+func (h *slotHistory) holder() (id store.HolderID) {
 	id[3] = byte(h.r.IntN(5)) // 0 is none
 	return id
 }
@@ -91,11 +93,11 @@ func (h *slotHistory) draw() *shardRequest {
 		bands := h.bands(k)
 		next.keys = append(next.keys, h.keys[k])
 		if op == opSettle {
-			next.takes = append(next.takes, fluxgate.Taken{Bands: bands, Cost: 2, At: h.now, Holder: h.holder()})
+			next.takes = append(next.takes, store.Taken{Bands: bands, Cost: 2, At: h.now, Holder: h.holder()})
 			next.actual = append(next.actual, []int64{2, -1}[h.r.IntN(2)])
 			continue
 		}
-		d := fluxgate.Demand{Bands: bands, Cost: h.r.Int64N(4), Holder: h.holder(), Shadow: h.r.IntN(5) == 0}
+		d := store.Demand{Bands: bands, Cost: h.r.Int64N(4), Holder: h.holder(), Shadow: h.r.IntN(5) == 0}
 		if d.Cost > 1 && h.r.IntN(3) == 0 {
 			d.Min = 1
 		}
@@ -113,7 +115,7 @@ func (h *slotHistory) replay(got *shardRequest) {
 		return
 	}
 	admitted, slots := true, got.slots
-	statuses := make([]fluxgate.Status, len(got.demands))
+	statuses := make([]store.Status, len(got.demands))
 	for i, d := range got.demands {
 		set := h.set(got.keys[i], d.Bands)
 		limit := d.Bands[slotBand(d.Bands)].Limit
@@ -125,8 +127,8 @@ func (h *slotHistory) replay(got *shardRequest) {
 			h.t.Fatalf("demand %+v at %d: %d slots are held until %d in Lua, %d until %d here", d, h.now, slots[0], slots[1], held, first)
 		}
 		slots = slots[2:]
-		if held >= limit && d.Cost > 0 && d.Holder != (fluxgate.HolderID{}) {
-			statuses[i] = fluxgate.Rejected
+		if held >= limit && d.Cost > 0 && d.Holder != (store.HolderID{}) {
+			statuses[i] = store.Rejected
 			admitted = admitted && d.Shadow
 		}
 		h.done[statuses[i].String()]++
@@ -135,7 +137,7 @@ func (h *slotHistory) replay(got *shardRequest) {
 		h.t.Fatalf("%+v at %d: %t and %v in Lua, %t and %v here", got.demands, h.now, got.admitted, got.statuses, admitted, statuses)
 	}
 	for i, d := range got.demands {
-		if got.op != opTake || !admitted || statuses[i] != fluxgate.OK || d.Cost == 0 || d.Holder == (fluxgate.HolderID{}) {
+		if got.op != opTake || !admitted || statuses[i] != store.OK || d.Cost == 0 || d.Holder == (store.HolderID{}) {
 			continue
 		}
 		set := h.set(got.keys[i], d.Bands)
@@ -173,15 +175,15 @@ func (h *slotHistory) compare() {
 		if err != nil {
 			h.t.Fatal(err)
 		}
-		in, want := map[fluxgate.HolderID]int64{}, maps.Clone(set.until)
+		in, want := map[store.HolderID]int64{}, maps.Clone(set.until)
 		for _, member := range stored {
 			if name := member.Member.(string); name != "at" && int64(member.Score) > h.now {
-				in[fluxgate.HolderID([]byte(name))] = int64(member.Score)
+				in[store.HolderID([]byte(name))] = int64(member.Score)
 			} else if name == "at" && int64(member.Score) != -set.at {
 				h.t.Fatalf("%s was changed at %f in Lua, %d here", key, -member.Score, set.at)
 			}
 		}
-		maps.DeleteFunc(want, func(_ fluxgate.HolderID, until int64) bool { return until <= h.now })
+		maps.DeleteFunc(want, func(_ store.HolderID, until int64) bool { return until <= h.now })
 		if !maps.Equal(in, want) {
 			h.t.Fatalf("%s: %v in Lua, %v here, at %d", key, in, want, h.now)
 		}
@@ -240,15 +242,15 @@ func TestScript_Slots_NoRace(t *testing.T) {
 // band, whose slots are no record.
 func TestScript_LabelBehindSlots(t *testing.T) {
 	p := newProbe(t, openStore(t, testenv.SharedStandalone(t).URI(), Config{}))
-	slots := fluxgate.Band{Label: "slots", Kind: fluxgate.Concurrency, Capacity: 5, Hold: time.Minute}
-	d := p.demand("rule", 2, slots, fluxgate.Band{Label: "before", Capacity: 3, Refill: 366 * 24 * time.Hour})
+	slots := rules.Band{Label: "slots", Kind: rules.Concurrency, Capacity: 5, Hold: time.Minute}
+	d := p.demand("rule", 2, slots, rules.Band{Label: "before", Capacity: 3, Refill: 366 * 24 * time.Hour})
 	d.Holder[0] = 1
 	if out := p.take(d); !out.Admitted() {
 		t.Fatalf("rejected: %+v", out)
 	}
-	d.Bands = exactBands(t, slots, fluxgate.Band{Label: "after", Capacity: 3, Refill: 366 * 24 * time.Hour})
-	var out fluxgate.Outcome
-	if err := p.Peek(t.Context(), []fluxgate.Demand{d}, &out); err != nil || out.Results[0].Bands[1].Remaining != 1 || out.Admitted() {
+	d.Bands = exactBands(t, slots, rules.Band{Label: "after", Capacity: 3, Refill: 366 * 24 * time.Hour})
+	var out store.Outcome
+	if err := p.Peek(t.Context(), []store.Demand{d}, &out); err != nil || out.Results[0].Bands[1].Remaining != 1 || out.Admitted() {
 		t.Errorf("%+v, %v; want 1 left of 3", out.Results[0], err)
 	}
 	d.Cost = 1
@@ -263,7 +265,7 @@ func TestScript_EndedSlots(t *testing.T) {
 	server := testenv.SharedStandalone(t)
 	p, client := newProbe(t, openStore(t, server.URI(), Config{})), newScriptClient(t, server)
 	const hold = 200 * time.Millisecond
-	d := p.demand("rule", 1, fluxgate.Band{Kind: fluxgate.Concurrency, Capacity: 5, Hold: hold})
+	d := p.demand("rule", 1, rules.Band{Kind: rules.Concurrency, Capacity: 5, Hold: hold})
 	for range 3 {
 		d.Holder[0]++
 		if out := p.take(d); !out.Admitted() {
@@ -282,11 +284,11 @@ func TestScript_EndedSlots(t *testing.T) {
 func TestScript_RenewWithoutSlots(t *testing.T) {
 	client := newScriptClient(t, testenv.SharedStandalone(t))
 	now, key := int64(1_700_000_000_000_000), "fluxgate:{renew}:"+t.Name()
-	bands := []fluxgate.ExactBand{fluxgate.Must(bucket.NewBand(1, 3, 1, time.Hour))}
+	bands := []store.ExactBand{fluxgate.Must(bucket.NewBand(1, 3, 1, time.Hour))}
 	take := newShardRequest(opTake, 0, time.Time{})
-	take.demands, take.keys = []fluxgate.Demand{{Bands: bands, Cost: 1}}, []string{key}
+	take.demands, take.keys = []store.Demand{{Bands: bands, Cost: 1}}, []string{key}
 	renew := newShardRequest(opSettle, 0, time.Time{})
-	renew.takes, renew.keys, renew.actual = []fluxgate.Taken{{Bands: bands, Cost: 1, At: now}}, []string{key}, []int64{-1}
+	renew.takes, renew.keys, renew.actual = []store.Taken{{Bands: bands, Cost: 1, At: now}}, []string{key}, []int64{-1}
 	if _, err := client.decide(now, take); err != nil {
 		t.Fatal(err)
 	}

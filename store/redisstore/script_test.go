@@ -15,9 +15,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/bucket"
 	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // probe is a store with helpers for tests.
@@ -32,16 +33,16 @@ func newProbe(t testing.TB, s *Store) probe {
 }
 
 // demand is for cost tokens of an unused bucket.
-func (p probe) demand(rule string, cost int64, bands ...fluxgate.Band) fluxgate.Demand {
+func (p probe) demand(rule string, cost int64, bands ...rules.Band) store.Demand {
 	p.t.Helper()
-	d := fluxgate.Demand{Key: fluxgate.Key{RuleSet: p.ruleSet, Rule: rule}, Cost: cost, Bands: exactBands(p.t, bands...)}
+	d := store.Demand{Key: store.Key{RuleSet: p.ruleSet, Rule: rule}, Cost: cost, Bands: exactBands(p.t, bands...)}
 	_, _ = rand.Read(d.Key.ID[:]) // never fails
 	return d
 }
 
-func exactBands(t testing.TB, bands ...fluxgate.Band) []fluxgate.ExactBand {
+func exactBands(t testing.TB, bands ...rules.Band) []store.ExactBand {
 	t.Helper()
-	exact := make([]fluxgate.ExactBand, len(bands))
+	exact := make([]store.ExactBand, len(bands))
 	for i, b := range bands {
 		var err error
 		if exact[i], err = b.Exact(i); err != nil {
@@ -51,9 +52,9 @@ func exactBands(t testing.TB, bands ...fluxgate.Band) []fluxgate.ExactBand {
 	return exact
 }
 
-func (p probe) take(demands ...fluxgate.Demand) *fluxgate.Outcome {
+func (p probe) take(demands ...store.Demand) *store.Outcome {
 	p.t.Helper()
-	var out fluxgate.Outcome
+	var out store.Outcome
 	if err := p.Take(p.t.Context(), demands, &out); err != nil {
 		p.t.Fatalf("Take: %v", err)
 	}
@@ -61,20 +62,20 @@ func (p probe) take(demands ...fluxgate.Demand) *fluxgate.Outcome {
 }
 
 // left is what the first band of a bucket has left.
-func (p probe) left(d fluxgate.Demand) int64 {
+func (p probe) left(d store.Demand) int64 {
 	p.t.Helper()
-	var out fluxgate.Outcome
-	if err := p.Peek(p.t.Context(), []fluxgate.Demand{d}, &out); err != nil {
+	var out store.Outcome
+	if err := p.Peek(p.t.Context(), []store.Demand{d}, &out); err != nil {
 		p.t.Fatalf("Peek: %v", err)
 	}
 	return out.Results[0].Bands[0].Remaining
 }
 
 // name is the key of a bucket in Redis.
-func (p probe) name(d fluxgate.Demand) string { return p.names.key(&d.Key, p.fleet.generations()) }
+func (p probe) name(d store.Demand) string { return p.names.key(&d.Key, p.fleet.generations()) }
 
 // year is a band that gives back a token in 122 days.
-var year = fluxgate.Band{Capacity: 3, Refill: 366 * 24 * time.Hour}
+var year = rules.Band{Capacity: 3, Refill: 366 * 24 * time.Hour}
 
 // scriptCommands are the commands that our scripts may use, each of Redis 6.2
 // or older, with the options they may use.
@@ -181,35 +182,35 @@ func useEverything(p probe) {
 
 func (p probe) everything() error {
 	ctx := p.t.Context()
-	d := p.demand("rule", 2, fluxgate.PerHour(10))
-	other := p.demand("other", 2, fluxgate.PerHour(10))
-	demands := []fluxgate.Demand{d, other}
-	var out, after fluxgate.Outcome
+	d := p.demand("rule", 2, rules.PerHour(10))
+	other := p.demand("other", 2, rules.PerHour(10))
+	demands := []store.Demand{d, other}
+	var out, after store.Outcome
 	if err := p.Take(ctx, demands, &out); err != nil || !out.Admitted() {
 		return fmt.Errorf("taking: %w, %+v", err, out)
 	}
 	if err := p.Peek(ctx, demands, &after); err != nil || after.Results[1].Bands[0].Remaining != 8 {
 		return fmt.Errorf("peeking: %w, %+v", err, after)
 	}
-	if _, err := p.Settle(ctx, fluxgate.NewTakes(demands, &out), []int64{0, 0}); err != nil {
+	if _, err := p.Settle(ctx, store.NewTakes(demands, &out), []int64{0, 0}); err != nil {
 		return fmt.Errorf("settling: %w", err)
 	}
-	slot := p.demand("slots", 1, fluxgate.Band{Kind: fluxgate.Concurrency, Capacity: 1, Hold: time.Minute})
-	slot.Holder = fluxgate.HolderID{1}
+	slot := p.demand("slots", 1, rules.Band{Kind: rules.Concurrency, Capacity: 1, Hold: time.Minute})
+	slot.Holder = store.HolderID{1}
 	for range 2 { // the second does not fit
-		if err := p.Take(ctx, []fluxgate.Demand{slot}, &after); err != nil {
+		if err := p.Take(ctx, []store.Demand{slot}, &after); err != nil {
 			return fmt.Errorf("holding a slot: %w", err)
 		}
 	}
-	held := fluxgate.Takes{{Key: slot.Key, Bands: slot.Bands, Cost: 1, Holder: slot.Holder}}
+	held := store.Takes{{Key: slot.Key, Bands: slot.Bands, Cost: 1, Holder: slot.Holder}}
 	if ok, err := p.Extend(ctx, held); err != nil || !ok[0] {
 		return fmt.Errorf("renewing a slot: %w, %t", err, ok)
 	}
 	if _, err := p.Settle(ctx, held, []int64{1}); err != nil {
 		return fmt.Errorf("releasing a slot: %w", err)
 	}
-	for _, what := range []fluxgate.Key{d.Key, {RuleSet: p.ruleSet, Rule: "rule"}, {RuleSet: p.ruleSet}} {
-		if _, err := p.Reset(ctx, fluxgate.Reset{Key: what}); err != nil {
+	for _, what := range []store.Key{d.Key, {RuleSet: p.ruleSet, Rule: "rule"}, {RuleSet: p.ruleSet}} {
+		if _, err := p.Reset(ctx, store.Reset{Key: what}); err != nil {
 			return err
 		}
 	}
@@ -251,14 +252,14 @@ func TestScript_OtherStateVersion(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()
-			window := p.demand("rule", 1, fluxgate.Band{Kind: fluxgate.SlidingWindow, Capacity: 2, Refill: time.Hour})
+			window := p.demand("rule", 1, rules.Band{Kind: rules.SlidingWindow, Capacity: 2, Refill: time.Hour})
 			client.Set(ctx, p.name(window), value, time.Minute)
-			if err := p.Take(ctx, []fluxgate.Demand{window}, new(fluxgate.Outcome)); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "a bucket has state of version") {
+			if err := p.Take(ctx, []store.Demand{window}, new(store.Outcome)); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "a bucket has state of version") {
 				t.Errorf("the error under a sliding window is %v", err)
 			}
 			client.Set(ctx, p.name(bad), value, time.Minute)
-			var out fluxgate.Outcome
-			err := p.Take(ctx, []fluxgate.Demand{bad}, &out)
+			var out store.Outcome
+			err := p.Take(ctx, []store.Demand{bad}, &out)
 			if !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "a bucket has state of version") {
 				t.Fatalf("the error is %v", err)
 			}
@@ -268,13 +269,13 @@ func TestScript_OtherStateVersion(t *testing.T) {
 			// Beside other demands it is unavailable and ignored.
 			good := p.demand("rule", 1, year)
 			both := p.take(bad, good)
-			if both.Admission != fluxgate.Undecided || both.Results[0].Status != fluxgate.Unavailable || both.Results[1].Status != fluxgate.OK || p.left(good) != 2 {
+			if both.Admission != store.Undecided || both.Results[0].Status != store.Unavailable || both.Results[1].Status != store.OK || p.left(good) != 2 {
 				t.Errorf("beside another bucket: %+v", both)
 			}
 			if got := client.Get(ctx, p.name(bad)).Val(); got != value {
 				t.Errorf("the value was changed to %x", got)
 			}
-			if _, err := p.Reset(ctx, fluxgate.Reset{Key: bad.Key}); err != nil {
+			if _, err := p.Reset(ctx, store.Reset{Key: bad.Key}); err != nil {
 				t.Fatal(err)
 			}
 			if out := p.take(bad); !out.Admitted() {
@@ -288,12 +289,12 @@ func TestScript_OtherStateVersion(t *testing.T) {
 func TestScript_OtherStateVersion_SameShape(t *testing.T) {
 	server := testenv.SharedStandalone(t)
 	p, client := newProbe(t, openStore(t, server.URI(), Config{})), newScriptClient(t, server)
-	for name, bands := range map[string][]fluxgate.Band{
+	for name, bands := range map[string][]rules.Band{
 		"token bucket":       {year},
-		"two token buckets":  {year, fluxgate.PerHour(9)},
-		"quota":              {{Kind: fluxgate.Quota, Capacity: 9, Period: "month"}},
-		"window":             {{Kind: fluxgate.SlidingWindow, Capacity: 9, Refill: time.Hour}},
-		"quota and a bucket": {year, {Kind: fluxgate.Quota, Capacity: 9, Period: "month"}},
+		"two token buckets":  {year, rules.PerHour(9)},
+		"quota":              {{Kind: rules.Quota, Capacity: 9, Period: "month"}},
+		"window":             {{Kind: rules.SlidingWindow, Capacity: 9, Refill: time.Hour}},
+		"quota and a bucket": {year, {Kind: rules.Quota, Capacity: 9, Period: "month"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := p.demand("rule", 1, bands...)
@@ -304,7 +305,7 @@ func TestScript_OtherStateVersion_SameShape(t *testing.T) {
 			p.take(d)
 			value := "\x07" + client.Get(t.Context(), p.name(d)).Val()[1:]
 			client.Set(t.Context(), p.name(d), value, time.Minute)
-			err := p.Take(t.Context(), []fluxgate.Demand{d}, new(fluxgate.Outcome))
+			err := p.Take(t.Context(), []store.Demand{d}, new(store.Outcome))
 			if !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "version 7") {
 				t.Errorf("the error is %v", err)
 			}
@@ -330,8 +331,8 @@ func TestScript_DamagedBucket(t *testing.T) {
 				d = bad
 			}
 			wg.Go(func() {
-				var out fluxgate.Outcome
-				if err := p.Take(t.Context(), []fluxgate.Demand{d}, &out); err != nil {
+				var out store.Outcome
+				if err := p.Take(t.Context(), []store.Demand{d}, &out); err != nil {
 					failed.Store(d.Key, err)
 				} else if left := p.left(d); left != 2 {
 					t.Errorf("a neighbour has %d of 3 tokens left after one was taken", left)
@@ -375,13 +376,13 @@ func TestScript_Expiry(t *testing.T) {
 	p := newProbe(t, openStore(t, server.URI(), Config{}))
 	client := newScriptClient(t, server)
 	for name, test := range map[string]struct {
-		band fluxgate.Band
+		band rules.Band
 		cost int64
 		full time.Duration
 	}{
-		"one per millisecond":       {fluxgate.Band{Capacity: 5_000, RefillTokens: 1, Refill: time.Millisecond}, 2_000, 2 * time.Second},
+		"one per millisecond":       {rules.Band{Capacity: 5_000, RefillTokens: 1, Refill: time.Millisecond}, 2_000, 2 * time.Second},
 		"three per 366 days":        {year, 3, 366 * 24 * time.Hour},
-		"a day's quota in one take": {fluxgate.PerDay(1_000), 1_000, 24 * time.Hour},
+		"a day's quota in one take": {rules.PerDay(1_000), 1_000, 24 * time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := p.demand("rule", test.cost, test.band)
@@ -409,15 +410,15 @@ func TestScript_ExpiredBucketIsFull(t *testing.T) {
 	server := testenv.SharedStandalone(t)
 	p := newProbe(t, openStore(t, server.URI(), Config{}))
 	client := newScriptClient(t, server)
-	d := p.demand("rule", 5, fluxgate.Band{Capacity: 5, Refill: 50 * time.Millisecond})
+	d := p.demand("rule", 5, rules.Band{Capacity: 5, Refill: 50 * time.Millisecond})
 	out := p.take(d)
 	for client.Exists(t.Context(), p.name(d)).Val() == 1 {
 		if t.Context().Err() != nil {
 			t.Fatal("it never expires")
 		}
 	}
-	var after fluxgate.Outcome
-	if err := p.Peek(t.Context(), []fluxgate.Demand{d}, &after); err != nil {
+	var after store.Outcome
+	if err := p.Peek(t.Context(), []store.Demand{d}, &after); err != nil {
 		t.Fatal(err)
 	}
 	if got := after.Results[0].Bands[0].Remaining; got != 5 {
@@ -438,7 +439,7 @@ func TestScript_SettleDeletesKey(t *testing.T) {
 	if n := client.Exists(t.Context(), p.name(d)).Val(); n != 1 {
 		t.Fatal("nothing was written")
 	}
-	s, err := p.Settle(t.Context(), fluxgate.NewTakes([]fluxgate.Demand{d}, out), []int64{0})
+	s, err := p.Settle(t.Context(), store.NewTakes([]store.Demand{d}, out), []int64{0})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -471,11 +472,11 @@ func TestScript_RejectionWritesNothing(t *testing.T) {
 func TestScript_LargestCall(t *testing.T) {
 	server := testenv.SharedStandalone(t)
 	p := newProbe(t, openStore(t, server.URI(), Config{}))
-	bands := make([]fluxgate.Band, fluxgate.MaxBands)
+	bands := make([]rules.Band, store.MaxBands)
 	for i := range bands {
-		bands[i] = fluxgate.PerHour(int64(i + 10))
+		bands[i] = rules.PerHour(int64(i + 10))
 	}
-	demands := make([]fluxgate.Demand, fluxgate.MaxMatches)
+	demands := make([]store.Demand, store.MaxMatches)
 	for i := range demands {
 		demands[i] = p.demand("rule", 1, bands...)
 	}
@@ -485,10 +486,10 @@ func TestScript_LargestCall(t *testing.T) {
 	if !out.Admitted() {
 		t.Fatal("rejected")
 	}
-	if _, err := p.Settle(t.Context(), fluxgate.NewTakes(demands, out), make([]int64, len(demands))); err != nil {
+	if _, err := p.Settle(t.Context(), store.NewTakes(demands, out), make([]int64, len(demands))); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Take(t.Context(), append(demands, p.demand("rule", 1, bands...)), out); !errors.Is(err, fluxgate.ErrDemand) {
+	if err := p.Take(t.Context(), append(demands, p.demand("rule", 1, bands...)), out); !errors.Is(err, store.ErrDemand) {
 		t.Errorf("one demand more: %v", err)
 	}
 
@@ -496,8 +497,8 @@ func TestScript_LargestCall(t *testing.T) {
 	var wg sync.WaitGroup
 	for _, d := range slices.Concat(demands, demands) {
 		wg.Go(func() {
-			var out fluxgate.Outcome
-			if err := p.Take(context.Background(), []fluxgate.Demand{d}, &out); err != nil || !out.Admitted() {
+			var out store.Outcome
+			if err := p.Take(context.Background(), []store.Demand{d}, &out); err != nil || !out.Admitted() {
 				t.Errorf("Take: %v, %+v", err, out)
 			}
 		})
@@ -509,18 +510,18 @@ func TestScript_LargestCall(t *testing.T) {
 func TestScriptCall_BandsThatShareMemory(t *testing.T) {
 	server := testenv.SharedStandalone(t)
 	client := newScriptClient(t, server)
-	bands := exactBands(t, fluxgate.PerHour(10), fluxgate.PerHour(20), fluxgate.PerHour(30))
+	bands := exactBands(t, rules.PerHour(10), rules.PerHour(20), rules.PerHour(30))
 	var requests []*shardRequest
 	for n := 1; n <= len(bands); n++ {
 		a := newShardRequest(opTake, 0, time.Time{})
 		a.keys = []string{"fluxgate:{shared}:" + rand.Text()}
-		a.demands = []fluxgate.Demand{{Bands: bands[:n], Cost: 15}}
+		a.demands = []store.Demand{{Bands: bands[:n], Cost: 15}}
 		requests = append(requests, a)
 	}
 	for n := len(bands); n > 0; n-- {
 		a := newShardRequest(opTake, 0, time.Time{})
 		a.keys = []string{"fluxgate:{shared}:" + rand.Text()}
-		a.demands = []fluxgate.Demand{{Bands: bands[n-1:], Cost: 15}}
+		a.demands = []store.Demand{{Bands: bands[n-1:], Cost: 15}}
 		requests = append(requests, a)
 	}
 	if _, err := client.decide(0, requests...); err != nil {

@@ -5,8 +5,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/bucket"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // scriptCall is one call of the script: the requests of one shard, or of all where
@@ -32,7 +32,7 @@ type scriptCall struct {
 
 // bandList is a list of bands by where it is in memory.
 type bandList struct {
-	first *fluxgate.ExactBand
+	first *store.ExactBand
 	count int
 }
 
@@ -162,7 +162,7 @@ func (q *scriptCall) addDemands(a *shardRequest, before int) {
 }
 
 // aloneOp is what a take is that shares no key with others of its call.
-func aloneOp(demands []fluxgate.Demand) byte {
+func aloneOp(demands []store.Demand) byte {
 	mixed, quotas := false, 0
 	for i := range demands {
 		bands := demands[i].Bands
@@ -202,7 +202,7 @@ func (q *scriptCall) addSettle(a *shardRequest, before int) {
 
 // addHolder names the holder of a demand or settlement whose bands limit how many
 // requests there are at the same time.
-func (q *scriptCall) addHolder(number int, key string, bands []fluxgate.ExactBand, id fluxgate.HolderID) {
+func (q *scriptCall) addHolder(number int, key string, bands []store.ExactBand, id store.HolderID) {
 	if slotBand(bands) < 0 {
 		return
 	}
@@ -227,7 +227,7 @@ func (q *scriptCall) keyNumber(key string, request int) place {
 
 // appendPlace names a key and a list of bands, each of which is sent once
 // however many requests name it. The bands of a rule are one list in memory.
-func (q *scriptCall) appendPlace(b []byte, key string, bands []fluxgate.ExactBand, request int) []byte {
+func (q *scriptCall) appendPlace(b []byte, key string, bands []store.ExactBand, request int) []byte {
 	_, known := q.keys[key]
 	k := q.keyNumber(key, request)
 	if known {
@@ -283,7 +283,7 @@ const mixedList = 128
 const countingList = 64
 
 // isMixed reports whether not all bands are token buckets.
-func isMixed(bands []fluxgate.ExactBand) bool {
+func isMixed(bands []store.ExactBand) bool {
 	for i := range bands {
 		if bands[i].Kind != bucket.TokenBucket {
 			return true
@@ -293,8 +293,8 @@ func isMixed(bands []fluxgate.ExactBand) bool {
 }
 
 // slotBand is the band that limits how many requests there are at the same time, or -1.
-func slotBand(bands []fluxgate.ExactBand) int {
-	return slices.IndexFunc(bands, func(b fluxgate.ExactBand) bool { return b.Kind == bucket.Concurrency })
+func slotBand(bands []store.ExactBand) int {
+	return slices.IndexFunc(bands, func(b store.ExactBand) bool { return b.Kind == bucket.Concurrency })
 }
 
 func appendDoubles(b []byte, numbers ...int64) []byte {

@@ -7,8 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/fluxgate/fluxgate/store"
 )
 
 var callPool = sync.Pool{New: func() any { return new(scriptCall) }}
@@ -141,7 +142,7 @@ func (l *nodeQueue) deliver(q *scriptCall, err error) {
 		case err == nil:
 			l.store.answer(a, nil)
 		case why == ran && nothingRan(err):
-			l.store.answer(a, fmt.Errorf("%w: %w: %w", ErrUnavailable, fluxgate.ErrRefused, l.store.clean(err)))
+			l.store.answer(a, fmt.Errorf("%w: %w: %w", ErrUnavailable, store.ErrRefused, l.store.clean(err)))
 		case why == ran:
 			l.store.answer(a, fmt.Errorf("%w: %w", ErrUnavailable, l.store.clean(err)))
 		case why == tryAgain && len(q.batch) == 1 && !a.hasOneKey():

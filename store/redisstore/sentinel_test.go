@@ -4,8 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 func TestSentinel_Failover(t *testing.T) {
@@ -36,10 +37,10 @@ func TestSentinel_Failover(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			tr := trial{t, tr.Store}
-			band := fluxgate.Band{Label: "shared", Capacity: 100, RefillTokens: 200, Refill: time.Second}
+			band := rules.Band{Label: "shared", Capacity: 100, RefillTokens: 200, Refill: time.Second}
 			shared, own := tr.demand(band), tr.demand(ample)
-			crowd := tr.gather(crowdSize, 5*time.Millisecond, func(i int) []fluxgate.Demand {
-				return []fluxgate.Demand{[]fluxgate.Demand{shared, own}[i%2]}
+			crowd := tr.gather(crowdSize, 5*time.Millisecond, func(i int) []store.Demand {
+				return []store.Demand{[]store.Demand{shared, own}[i%2]}
 			})
 			crowd.untilAllServed(time.Now())
 			start := time.Now()

@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/bucket"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // The kinds of requests, as the script knows them.
@@ -26,9 +26,9 @@ type shardRequest struct {
 	op       byte
 	shard    int
 	keys     []string
-	demands  []fluxgate.Demand // of a take or a peek
-	takes    []fluxgate.Taken  // of a settle
-	actual   []int64           // costs of a settle, take by take
+	demands  []store.Demand // of a take or a peek
+	takes    []store.Taken  // of a settle
+	actual   []int64        // costs of a settle, take by take
 	deadline time.Time
 	tries    int
 	// asking says that the slot is moving to the node, for one try; alone that
@@ -39,7 +39,7 @@ type shardRequest struct {
 	// The answer.
 	now      int64
 	admitted bool
-	statuses []fluxgate.Status
+	statuses []store.Status
 	levels   []int64        // before the take, band by band
 	states   []bucket.State // instead, of demands whose bands are not all token buckets
 	slots    []int64        // of demands that limit concurrency: how many are held, and when the first ends
@@ -70,7 +70,7 @@ func (a *shardRequest) hasOneKey() bool {
 // decided. An undecided one is ignored.
 func (a *shardRequest) nothingReadable() bool {
 	for _, s := range a.statuses {
-		if s != fluxgate.Unavailable {
+		if s != store.Unavailable {
 			return false
 		}
 	}
@@ -125,13 +125,13 @@ func (a *shardRequest) abandon() bool { return a.state.CompareAndSwap(pending, a
 func (a *shardRequest) isAbandoned() bool { return a.state.Load() == abandoned }
 
 // withdrawal is what must be given back if the request is rejected.
-func (a *shardRequest) withdrawal() fluxgate.Takes {
+func (a *shardRequest) withdrawal() store.Takes {
 	if a.op != opTake || a.charge || a.err != nil {
 		return nil
 	}
-	var out fluxgate.Outcome
+	var out store.Outcome
 	out.Prepare(a.demands)
 	a.fill(&out, nil)
 	out.Decide(a.demands)
-	return fluxgate.Withdrawal(a.demands, &out)
+	return store.Withdrawal(a.demands, &out)
 }

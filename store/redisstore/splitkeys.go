@@ -3,7 +3,7 @@ package redisstore
 import (
 	"slices"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // A bucket set whose bands include one that limits concurrency has two keys: its value, and
@@ -12,14 +12,14 @@ import (
 
 // singleKeys are demands that name one key each.
 type singleKeys struct {
-	demands []fluxgate.Demand
+	demands []store.Demand
 	// places has the positions of the demands that each one was split into, and bands those
 	// of their bands in it.
 	places [][]int
 	bands  [][]int
 }
 
-func splitKeys(demands []fluxgate.Demand) singleKeys {
+func splitKeys(demands []store.Demand) singleKeys {
 	s := singleKeys{places: make([][]int, len(demands))}
 	for i := range demands {
 		for _, bands := range splitBands(demands[i].Bands) {
@@ -35,7 +35,7 @@ func splitKeys(demands []fluxgate.Demand) singleKeys {
 }
 
 // merge writes the results of the demands into an outcome of those that were split.
-func (s *singleKeys) merge(from, out *fluxgate.Outcome) {
+func (s *singleKeys) merge(from, out *store.Outcome) {
 	for i, places := range s.places {
 		result := &out.Results[i]
 		for n, place := range places {
@@ -51,11 +51,11 @@ func (s *singleKeys) merge(from, out *fluxgate.Outcome) {
 			}
 			result.Wait, result.Granted = max(result.Wait, part.Wait), min(result.Granted, part.Granted)
 			// Of two that do not fit, the value's status says more.
-			if result.Status == fluxgate.OK || part.Status == fluxgate.Unavailable {
+			if result.Status == store.OK || part.Status == store.Unavailable {
 				result.Status = part.Status
 			}
 		}
-		if result.Status == fluxgate.TooCostly { // no wait helps
+		if result.Status == store.TooCostly { // no wait helps
 			result.Wait = 0
 			for j := range result.Bands {
 				result.Bands[j].Wait = 0
@@ -65,8 +65,8 @@ func (s *singleKeys) merge(from, out *fluxgate.Outcome) {
 }
 
 // splitTake is a take by its keys: first the value, then the slots.
-func splitTake(t *fluxgate.Taken) []fluxgate.Taken {
-	var parts []fluxgate.Taken
+func splitTake(t *store.Taken) []store.Taken {
+	var parts []store.Taken
 	for _, bands := range splitBands(t.Bands) {
 		part := *t
 		part.Bands = pick(t.Bands, bands)
@@ -79,7 +79,7 @@ func splitTake(t *fluxgate.Taken) []fluxgate.Taken {
 }
 
 // splitBands returns the positions of the bands of each key.
-func splitBands(bands []fluxgate.ExactBand) [][]int {
+func splitBands(bands []store.ExactBand) [][]int {
 	all := make([]int, len(bands))
 	for i := range all {
 		all[i] = i

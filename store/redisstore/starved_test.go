@@ -11,9 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
-	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // starve leaves the process one processor until the test ends, which busy goroutines use too.
@@ -45,12 +46,12 @@ func starvedCrowd(t testing.TB, s *Store, lasts time.Duration) (decided, failed 
 	var ok, late atomic.Int64
 	for range 128 {
 		callers.Go(func() {
-			var out fluxgate.Outcome
+			var out store.Outcome
 			for ctx.Err() == nil {
-				switch err := s.Take(t.Context(), []fluxgate.Demand{d}, &out); {
+				switch err := s.Take(t.Context(), []store.Demand{d}, &out); {
 				case err == nil:
 					ok.Add(1)
-				case errors.Is(err, fluxgate.ErrNotSent):
+				case errors.Is(err, store.ErrNotSent):
 					time.Sleep(time.Millisecond) // or the callers alone would keep the process busy
 					late.Add(1)
 				default:
@@ -131,9 +132,9 @@ func TestBreaker_StalledProcess(t *testing.T) {
 	d := p.demand("rule", 1, ample)
 	p.take(d)
 	stalls.Store(true)
-	var out fluxgate.Outcome
+	var out store.Outcome
 	for range 2 * failuresInRow {
-		_ = s.Take(t.Context(), []fluxgate.Demand{d}, &out) // its caller has left when the answer comes
+		_ = s.Take(t.Context(), []store.Demand{d}, &out) // its caller has left when the answer comes
 	}
 	stalls.Store(false)
 	if o := s.nodes.queue(0).outage(); o != nil {

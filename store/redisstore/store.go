@@ -9,14 +9,15 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/redis/go-redis/v9"
+
 	"github.com/fluxgate/fluxgate/internal/background"
 	"github.com/fluxgate/fluxgate/internal/logthrottle"
 	_ "github.com/fluxgate/fluxgate/internal/redislog" // bounds what go-redis logs
-	"github.com/redis/go-redis/v9"
+	"github.com/fluxgate/fluxgate/store"
 )
 
-// Store is a [fluxgate.Store] in Redis.
+// Store is a [store.Store] in Redis.
 type Store struct {
 	config Config
 	log    *slog.Logger
@@ -38,7 +39,7 @@ type Store struct {
 	work *background.Group
 }
 
-var _ fluxgate.Store = (*Store)(nil)
+var _ store.Store = (*Store)(nil)
 
 // New returns a store on the servers of a client. It opens connections of its
 // own, with the client's options but without its retries: a call that was sent
@@ -104,23 +105,23 @@ func (s *Store) String() string {
 	return fmt.Sprintf("redisstore %s at %s (%s)", s.config.Prefix, strings.Join(s.nodes.target.addrs, ","), s.nodes.mode)
 }
 
-// Take implements [fluxgate.Store].
-func (s *Store) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
+// Take implements [store.Store].
+func (s *Store) Take(ctx context.Context, demands []store.Demand, out *store.Outcome) error {
 	if len(demands) > 0 && demands[0].Charging {
 		return s.decide(ctx, opCharge, demands, out)
 	}
 	return s.decide(ctx, opTake, demands, out)
 }
 
-// Peek implements [fluxgate.Store].
-func (s *Store) Peek(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
+// Peek implements [store.Store].
+func (s *Store) Peek(ctx context.Context, demands []store.Demand, out *store.Outcome) error {
 	return s.decide(ctx, opPeek, demands, out)
 }
 
-// FromMemory implements [fluxgate.Store]: Redis decides every request.
-func (s *Store) FromMemory(*fluxgate.Demand) string { return "" }
+// FromMemory implements [store.Store]: Redis decides every request.
+func (s *Store) FromMemory(*store.Demand) string { return "" }
 
-// Salt implements [fluxgate.Store].
+// Salt implements [store.Store].
 func (s *Store) Salt() []byte { return s.fleet.salt }
 
 // Close ends the store's connections. Calls in flight fail.
@@ -262,7 +263,7 @@ func (s *Store) again(requests []*shardRequest, why refusal, err error, from str
 		a.tries++
 		wait := backoff(why, a.tries)
 		if time.Until(a.deadline) <= wait || a.tries > maxRedirects {
-			s.answer(a, fmt.Errorf("%w: %w: %w", ErrUnavailable, fluxgate.ErrRefused, s.clean(err)))
+			s.answer(a, fmt.Errorf("%w: %w: %w", ErrUnavailable, store.ErrRefused, s.clean(err)))
 			continue
 		}
 		if wait == 0 {

@@ -8,9 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
-	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // The timeout also bounds a connection that is neither opened nor refused,
@@ -36,12 +38,12 @@ func TestTimeout_Dial(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	band, err := fluxgate.PerHour(100).Exact(0)
+	band, err := rules.PerHour(100).Exact(0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	demands := []fluxgate.Demand{{Bands: []fluxgate.ExactBand{band}, Cost: 1}}
-	var out fluxgate.Outcome
+	demands := []store.Demand{{Bands: []store.ExactBand{band}, Cost: 1}}
+	var out store.Outcome
 	if err := s.Take(t.Context(), demands, &out); err != nil {
 		t.Fatal(err)
 	}

@@ -15,9 +15,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
-	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 func TestOpen_URIs(t *testing.T) {
@@ -221,10 +222,10 @@ func TestOpen_PasswordNotShown(t *testing.T) {
 				node.Freeze()
 			}
 		}
-		var out fluxgate.Outcome
-		hear("Take", s.Take(t.Context(), []fluxgate.Demand{newProbe(t, s).demand("rule", 1, year)}, &out))
+		var out store.Outcome
+		hear("Take", s.Take(t.Context(), []store.Demand{newProbe(t, s).demand("rule", 1, year)}, &out))
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-		_, err = s.Reset(ctx, fluxgate.Reset{Key: fluxgate.Key{RuleSet: "set"}})
+		_, err = s.Reset(ctx, store.Reset{Key: store.Key{RuleSet: "set"}})
 		hear("Reset", err)
 		if !errors.Is(err, ErrUnavailable) {
 			t.Errorf("a reset of servers that are away: %v", err)
@@ -233,7 +234,7 @@ func TestOpen_PasswordNotShown(t *testing.T) {
 		said = append(said, fmt.Sprintf("%+v", h))
 		cancel()
 		s.Close()
-		hear("Take after Close", s.Take(t.Context(), []fluxgate.Demand{newProbe(t, s).demand("rule", 1, year)}, &out))
+		hear("Take after Close", s.Take(t.Context(), []store.Demand{newProbe(t, s).demand("rule", 1, year)}, &out))
 	}
 	logged := strings.Split(lines.String()+clientLines.String()[before:], "\n")
 	for _, text := range append(said, logged...) {

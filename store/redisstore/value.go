@@ -1,8 +1,8 @@
 package redisstore
 
 import (
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/bucket"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // version is that of stored values. A value of another version cannot be read.
@@ -43,7 +43,7 @@ func fieldsOf(s *bucket.Slot) []*int64 {
 	return fields
 }
 
-func recordTag(b *fluxgate.ExactBand) uint32 {
+func recordTag(b *store.ExactBand) uint32 {
 	return b.ID | uint32(b.Kind)<<kindShift | uint32(b.TickPower())<<tickShift
 }
 

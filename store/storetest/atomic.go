@@ -4,7 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 var rejectionChecks = []Check{
@@ -64,7 +65,7 @@ func allBandsOrNone(t testing.TB, b Backend) {
 	f := newFixture(t, b)
 	// The empty band is first, in the middle and last.
 	for empty := range 3 {
-		bands := []fluxgate.Band{band("a", 50, 50, time.Hour), band("b", 50, 50, time.Hour), band("c", 50, 50, time.Hour)}
+		bands := []rules.Band{band("a", 50, 50, time.Hour), band("b", 50, 50, time.Hour), band("c", 50, 50, time.Hour)}
 		bands[empty].Capacity, bands[empty].RefillTokens = 2, 2
 		d := f.demand(1, bands...)
 		f.mustTake(d)
@@ -88,7 +89,7 @@ func allBandsOrNone(t testing.TB, b Backend) {
 func allRulesOrNone(t testing.TB, b Backend) {
 	f := newFixture(t, b)
 	for empty := range 3 {
-		demands := make([]fluxgate.Demand, 3)
+		demands := make([]store.Demand, 3)
 		for i := range demands {
 			capacity := int64(50)
 			if i == empty {
@@ -101,7 +102,7 @@ func allRulesOrNone(t testing.TB, b Backend) {
 		for range 20 {
 			out := f.mustReject(demands...)
 			for i := range demands {
-				if want := i != empty; (out.Results[i].Status == fluxgate.OK) != want {
+				if want := i != empty; (out.Results[i].Status == store.OK) != want {
 					t.Errorf("rule %d is empty; rule %d says %v", empty, i, out.Results[i].Status)
 				}
 			}
@@ -125,9 +126,9 @@ func shadowNeverVetoes(t testing.TB, b Backend) {
 	shadow.Shadow = true
 	for i := range 10 {
 		out := f.mustTake(shadow, enforced)
-		want := fluxgate.OK
+		want := store.OK
 		if i >= 3 {
-			want = fluxgate.Rejected
+			want = store.Rejected
 		}
 		if got := out.Results[0].Status; got != want {
 			t.Errorf("request %d: the shadow rule of 3 says %v, want %v", i, got, want)

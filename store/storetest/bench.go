@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // Benchmark measures a store: one key, many keys, and three rules of two
@@ -26,11 +26,11 @@ func Benchmark(b *testing.B, open func(t testing.TB) Backend) {
 	})
 }
 
-func bench(b *testing.B, f *fixture, keys uint64, demands ...fluxgate.Demand) {
+func bench(b *testing.B, f *fixture, keys uint64, demands ...store.Demand) {
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
-		own := append([]fluxgate.Demand(nil), demands...)
-		var out fluxgate.Outcome
+		own := append([]store.Demand(nil), demands...)
+		var out store.Outcome
 		for n := uint64(0); pb.Next(); n++ {
 			// Spread like hashes, which keys are.
 			for i := range own {

@@ -4,7 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // ruleChangeChecks are about gateways that have different versions of a rule.
@@ -36,15 +37,15 @@ func bandsNotAskedFor(t testing.TB, b Backend) {
 }
 
 func alternationIsBounded(t testing.TB, b Backend) {
-	for _, c := range []struct{ a, b fluxgate.Band }{
+	for _, c := range []struct{ a, b rules.Band }{
 		{band("x", 1_000, 1_000, time.Hour), band("x", 10, 10, time.Second)},
 		{band("x", 1_000, 10, time.Second), band("x", 10, 10, time.Second)},
 		{band("old", 1_000, 1_000, time.Hour), band("new", 10, 10, time.Second)},
-		{band("x", 1_000, 1_000, time.Hour), fluxgate.Band{Label: "x", Kind: fluxgate.SlidingWindow, Capacity: 10, Refill: time.Second}},
+		{band("x", 1_000, 1_000, time.Hour), rules.Band{Label: "x", Kind: rules.SlidingWindow, Capacity: 10, Refill: time.Second}},
 	} {
 		f := newFixture(t, b)
 		d := f.demand(1, c.a)
-		versions := [][]fluxgate.ExactBand{d.Bands, f.bands(c.b)}
+		versions := [][]store.ExactBand{d.Bands, f.bands(c.b)}
 		var admitted [2]int64
 		for range 30 {
 			for i, bands := range versions {
@@ -53,7 +54,7 @@ func alternationIsBounded(t testing.TB, b Backend) {
 			}
 			f.Advance(time.Second)
 		}
-		for i, version := range []fluxgate.Band{c.a, c.b} {
+		for i, version := range []rules.Band{c.a, c.b} {
 			most := version.Capacity + version.Tokens()*int64(30*time.Second)/int64(version.Refill)
 			if admitted[i] > most {
 				t.Errorf("two versions take turns for 30 s: %d admitted by %d per %v, at most %d are due", admitted[i], version.Tokens(), version.Refill, most)
@@ -83,10 +84,10 @@ func giveBackFollows(t testing.TB, b Backend) {
 
 func formerNumbersDoNotBlock(t testing.TB, b Backend) {
 	f := newFixture(t, b)
-	for _, c := range []struct{ from, to fluxgate.Band }{
+	for _, c := range []struct{ from, to rules.Band }{
 		{band("x", 10, 10, 24*time.Hour), band("x", 10, 10, time.Second)},
-		{band("x", 10, 10, 24*time.Hour), fluxgate.Band{Label: "x", Kind: fluxgate.SlidingWindow, Capacity: 10, Refill: time.Second}},
-		{fluxgate.Band{Label: "x", Kind: fluxgate.SlidingWindow, Capacity: 10, Refill: 24 * time.Hour}, band("x", 10, 10, time.Second)},
+		{band("x", 10, 10, 24*time.Hour), rules.Band{Label: "x", Kind: rules.SlidingWindow, Capacity: 10, Refill: time.Second}},
+		{rules.Band{Label: "x", Kind: rules.SlidingWindow, Capacity: 10, Refill: 24 * time.Hour}, band("x", 10, 10, time.Second)},
 	} {
 		d := f.demand(10, c.from)
 		f.mustTake(d)
@@ -99,13 +100,13 @@ func formerNumbersDoNotBlock(t testing.TB, b Backend) {
 
 func countsCarryTheNumber(t testing.TB, b Backend) {
 	f := newFixture(t, b)
-	quota := func(n int64) fluxgate.Demand { return f.quota(0, n, 0, time.Hour) }
-	window := func(n int64) fluxgate.Demand {
-		return f.demand(0, fluxgate.Band{Label: "x", Kind: fluxgate.SlidingWindow, Capacity: n, Refill: time.Hour})
+	quota := func(n int64) store.Demand { return f.quota(0, n, 0, time.Hour) }
+	window := func(n int64) store.Demand {
+		return f.demand(0, rules.Band{Label: "x", Kind: rules.SlidingWindow, Capacity: n, Refill: time.Hour})
 	}
-	for name, version := range map[string]func(n int64) fluxgate.Demand{"quota": quota, "window": window} {
+	for name, version := range map[string]func(n int64) store.Demand{"quota": quota, "window": window} {
 		d := version(500)
-		at := func(n, cost int64) fluxgate.Demand {
+		at := func(n, cost int64) store.Demand {
 			other := version(n)
 			other.Key, other.Cost = d.Key, cost
 			return other
@@ -144,8 +145,8 @@ func loweredQuotaIsNoDebt(t testing.TB, b Backend) {
 
 func slotsKeepTheirEnd(t testing.TB, b Backend) {
 	f := newFixture(t, b)
-	slots := func(hold time.Duration) fluxgate.Band {
-		return fluxgate.Band{Label: "slots", Kind: fluxgate.Concurrency, Capacity: 2, Hold: hold}
+	slots := func(hold time.Duration) rules.Band {
+		return rules.Band{Label: "slots", Kind: rules.Concurrency, Capacity: 2, Hold: hold}
 	}
 	long := again(f.demand(1, slots(10*time.Minute)))
 	short := long

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 var concurrencyChecks = []Check{
@@ -30,7 +30,7 @@ func each(f *fixture, run func(caller int)) {
 }
 
 // tryTake is take for goroutines other than the test's own.
-func (f *fixture) tryTake(out *fluxgate.Outcome, demands ...fluxgate.Demand) bool {
+func (f *fixture) tryTake(out *store.Outcome, demands ...store.Demand) bool {
 	if err := f.Store.Take(f.Context(), demands, out); err != nil {
 		f.Errorf("Take: %v", err)
 		return false
@@ -43,7 +43,7 @@ func concurrentBurst(t testing.TB, b Backend) {
 	d := f.demand(1, band("", 500, 1, time.Hour))
 	var admitted atomic.Int64
 	each(f, func(int) {
-		var out fluxgate.Outcome
+		var out store.Outcome
 		for range 100 {
 			if f.tryTake(&out, d) {
 				admitted.Add(1)
@@ -62,7 +62,7 @@ func concurrentHistory(t testing.TB, b Backend) {
 	start := f.peek(d).Results[0].Now
 	histories := make([][]handedOut, callers)
 	each(f, func(caller int) {
-		var out fluxgate.Outcome
+		var out store.Outcome
 		for range 150 {
 			if f.tryTake(&out, d) {
 				result := &out.Results[0]
@@ -96,17 +96,17 @@ func concurrentAtomic(t testing.TB, b Backend) {
 	f := newFixture(t, b)
 	shared := f.demand(1, band("a", 300, 1, time.Hour), band("b", 1_000, 1, time.Hour))
 	shared.Strict = true // what is left is compared
-	own := make([]fluxgate.Demand, callers)
+	own := make([]store.Demand, callers)
 	for i := range own {
 		own[i] = f.demand(1, band("", 25, 1, time.Hour))
 	}
 	var admitted atomic.Int64
 	each(f, func(caller int) {
-		var out fluxgate.Outcome
+		var out store.Outcome
 		for i := range 50 {
 			// In either order: locks taken in the order of the demands would
 			// deadlock.
-			demands := []fluxgate.Demand{shared, own[caller], own[(caller+1)%callers]}
+			demands := []store.Demand{shared, own[caller], own[(caller+1)%callers]}
 			if i%2 == 1 {
 				demands[0], demands[2] = demands[2], demands[0]
 			}

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 var countingChecks = []Check{
@@ -15,7 +15,7 @@ var countingChecks = []Check{
 }
 
 // counting is a demand of a quota that counts refused hits.
-func (f *fixture) counting(cost, capacity int64) fluxgate.Demand {
+func (f *fixture) counting(cost, capacity int64) store.Demand {
 	f.Helper()
 	d := f.quota(cost, capacity, 10*time.Second, 50*time.Second)
 	d.Bands[0] = d.Bands[0].CountRefused()
@@ -23,13 +23,13 @@ func (f *fixture) counting(cost, capacity int64) fluxgate.Demand {
 }
 
 // with is the demand with another cost.
-func with(d fluxgate.Demand, cost int64) fluxgate.Demand {
+func with(d store.Demand, cost int64) store.Demand {
 	d.Cost = cost
 	return d
 }
 
 // wantCounted compares what is counted, and the tokens of the receipt.
-func (f *fixture) wantCounted(out *fluxgate.Outcome, granted, count int64) {
+func (f *fixture) wantCounted(out *store.Outcome, granted, count int64) {
 	f.Helper()
 	for i := range out.Results {
 		if r := &out.Results[i]; r.Granted != granted || r.Bands[0].Owed-r.Bands[0].Remaining != count {
@@ -54,7 +54,7 @@ func countingOver(t testing.TB, b Backend) {
 		t.Errorf("settling 5 refused hits at 0 returns %d", s.Returned)
 	}
 	out = f.mustReject(with(d, 1_000)) // far above what a debt may be
-	if f.wantCounted(out, 1_000, 1_000); out.Results[0].Status != fluxgate.TooCostly {
+	if f.wantCounted(out, 1_000, 1_000); out.Results[0].Status != store.TooCostly {
 		t.Errorf("a cost above the capacity is %v", out.Results[0].Status)
 	}
 	f.wantCounted(f.peek(with(d, 3)), 3, 1_000)

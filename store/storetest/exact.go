@@ -5,8 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/ideal"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 var exactChecks = []Check{
@@ -17,14 +18,14 @@ var exactChecks = []Check{
 
 // twin is a bucket set and its bands as ideal buckets.
 type twin struct {
-	demand fluxgate.Demand
+	demand store.Demand
 	ideals []*ideal.Bucket
 	last   int64 // the latest due tick of a take
 }
 
 type openReceipt struct {
 	of    *twin
-	takes fluxgate.Takes
+	takes store.Takes
 }
 
 // everyDecisionIsIdeal plays random histories of requests over several rules
@@ -55,7 +56,7 @@ func playHistory(f *fixture, r *rand.Rand) {
 		// One to three of the rules apply.
 		r.Shuffle(len(twins), func(i, j int) { twins[i], twins[j] = twins[j], twins[i] })
 		applying := twins[:1+r.IntN(3)]
-		demands := make([]fluxgate.Demand, len(applying))
+		demands := make([]store.Demand, len(applying))
 		cost := r.Int64N(6)
 		for i, tw := range applying {
 			demands[i] = tw.demand
@@ -71,7 +72,7 @@ func playHistory(f *fixture, r *rand.Rand) {
 		}
 		out := f.take(demands...)
 		compare(f, step, applying, demands, out)
-		if takes := fluxgate.NewTakes(demands, out); takes != nil && len(takes) == 1 && len(applying) == 1 {
+		if takes := store.NewTakes(demands, out); takes != nil && len(takes) == 1 && len(applying) == 1 {
 			receipts = append(receipts, openReceipt{applying[0], takes})
 		}
 	}
@@ -79,7 +80,7 @@ func playHistory(f *fixture, r *rand.Rand) {
 
 func newTwin(f *fixture, r *rand.Rand) *twin {
 	periods := []time.Duration{time.Millisecond, 70 * time.Millisecond, time.Second, 7 * time.Second, time.Minute, time.Hour}
-	var bands []fluxgate.Band
+	var bands []rules.Band
 	for i := range 1 + r.IntN(3) {
 		capacity := 1 + r.Int64N(20)
 		bands = append(bands, band(string(rune('a'+i)), capacity, 1+r.Int64N(capacity), periods[r.IntN(len(periods))]))
@@ -94,7 +95,7 @@ func newTwin(f *fixture, r *rand.Rand) *twin {
 
 // grant is what a demand is decided for: what the ideal buckets have now, at
 // least its minimum.
-func (tw *twin) grant(d *fluxgate.Demand) int64 {
+func (tw *twin) grant(d *store.Demand) int64 {
 	grant := d.Cost
 	for _, bucket := range tw.ideals {
 		grant = min(grant, bucket.Remaining())
@@ -103,12 +104,12 @@ func (tw *twin) grant(d *fluxgate.Demand) int64 {
 }
 
 // compare compares an outcome with the ideal buckets and updates them.
-func compare(f *fixture, step int, applying []*twin, demands []fluxgate.Demand, out *fluxgate.Outcome) {
+func compare(f *fixture, step int, applying []*twin, demands []store.Demand, out *store.Outcome) {
 	f.Helper()
 	admitted, grants := true, make([]int64, len(applying))
 	for i, tw := range applying {
 		d, result := &demands[i], &out.Results[i]
-		want := fluxgate.OK
+		want := store.OK
 		var wait time.Duration
 		for _, bucket := range tw.ideals {
 			bucket.Advance(result.Now)
@@ -116,11 +117,11 @@ func compare(f *fixture, step int, applying []*twin, demands []fluxgate.Demand, 
 		grants[i] = tw.grant(d)
 		for j := range tw.ideals {
 			if grants[i] > d.Bands[j].Capacity && !d.Overdraft {
-				want = fluxgate.TooCostly
+				want = store.TooCostly
 			}
 		}
 		for j, bucket := range tw.ideals {
-			if want == fluxgate.TooCostly {
+			if want == store.TooCostly {
 				break
 			}
 			own := time.Duration(bucket.Due(grants[i], result.Now)-result.Now) * time.Microsecond
@@ -135,17 +136,17 @@ func compare(f *fixture, step int, applying []*twin, demands []fluxgate.Demand, 
 			}
 			wait = max(wait, own)
 		}
-		if want == fluxgate.OK && wait > d.MaxWait {
-			want = fluxgate.Rejected
+		if want == store.OK && wait > d.MaxWait {
+			want = store.Rejected
 		}
 		if result.Status != want {
 			f.Fatalf("step %d: a demand for %d of %+v waiting %v is %v, the ideal bucket says %v",
 				step, d.Cost, d.Bands, d.MaxWait, result.Status, want)
 		}
-		if want != fluxgate.TooCostly && result.Wait != wait {
+		if want != store.TooCostly && result.Wait != wait {
 			f.Fatalf("step %d: waits %v, the ideal bucket %v", step, result.Wait, wait)
 		}
-		admitted = admitted && (d.Shadow || want == fluxgate.OK)
+		admitted = admitted && (d.Shadow || want == store.OK)
 	}
 	if out.Admitted() != admitted {
 		f.Fatalf("step %d: admitted %t, the ideal buckets say %t", step, out.Admitted(), admitted)
@@ -156,7 +157,7 @@ func compare(f *fixture, step int, applying []*twin, demands []fluxgate.Demand, 
 			switch {
 			case demands[i].Overdraft:
 				bucket.Charge(demands[i].Cost)
-			case admitted && result.Status == fluxgate.OK:
+			case admitted && result.Status == store.OK:
 				if result.Granted != grants[i] {
 					f.Fatalf("step %d: granted %d, by the ideal buckets %d", step, result.Granted, grants[i])
 				}

@@ -6,7 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // fixture is a backend with helpers for checks.
@@ -22,16 +23,16 @@ func newFixture(t testing.TB, b Backend) *fixture {
 }
 
 // key returns the key of an unused bucket set.
-func (f *fixture) key(rule string) fluxgate.Key {
-	k := fluxgate.Key{RuleSet: f.ruleSet, Rule: rule}
+func (f *fixture) key(rule string) store.Key {
+	k := store.Key{RuleSet: f.ruleSet, Rule: rule}
 	_, _ = rand.Read(k.ID[:]) // never fails
 	return k
 }
 
 // bands converts bands to exact integers.
-func (f *fixture) bands(bands ...fluxgate.Band) []fluxgate.ExactBand {
+func (f *fixture) bands(bands ...rules.Band) []store.ExactBand {
 	f.Helper()
-	exact := make([]fluxgate.ExactBand, len(bands))
+	exact := make([]store.ExactBand, len(bands))
 	for i, b := range bands {
 		var err error
 		if exact[i], err = b.Exact(i); err != nil {
@@ -42,14 +43,14 @@ func (f *fixture) bands(bands ...fluxgate.Band) []fluxgate.ExactBand {
 }
 
 // demand is for cost tokens of a fresh key.
-func (f *fixture) demand(cost int64, bands ...fluxgate.Band) fluxgate.Demand {
+func (f *fixture) demand(cost int64, bands ...rules.Band) store.Demand {
 	f.Helper()
-	return fluxgate.Demand{Key: f.key("rule"), Bands: f.bands(bands...), Cost: cost}
+	return store.Demand{Key: f.key("rule"), Bands: f.bands(bands...), Cost: cost}
 }
 
-func (f *fixture) take(demands ...fluxgate.Demand) *fluxgate.Outcome {
+func (f *fixture) take(demands ...store.Demand) *store.Outcome {
 	f.Helper()
-	var out fluxgate.Outcome
+	var out store.Outcome
 	if err := f.Store.Take(f.Context(), demands, &out); err != nil {
 		f.Fatalf("Take: %v", err)
 	}
@@ -59,29 +60,29 @@ func (f *fixture) take(demands ...fluxgate.Demand) *fluxgate.Outcome {
 	return f.takeStrict(demands, &out)
 }
 
-func fromMemory(r fluxgate.Result) bool { return r.Source == fluxgate.FromNegativeCache }
+func fromMemory(r store.Result) bool { return r.Source == store.FromNegativeCache }
 
 // takeStrict returns the outcome of the shared store for demands that were refused
 // from memory. It must refuse them too, and the numbers from memory are lower bounds.
-func (f *fixture) takeStrict(demands []fluxgate.Demand, known *fluxgate.Outcome) *fluxgate.Outcome {
+func (f *fixture) takeStrict(demands []store.Demand, known *store.Outcome) *store.Outcome {
 	f.Helper()
 	strict := slices.Clone(demands)
 	for i := range strict {
 		strict[i].Strict = true
 	}
-	var out fluxgate.Outcome
+	var out store.Outcome
 	if err := f.Store.Take(f.Context(), strict, &out); err != nil {
 		f.Fatalf("Take: %v", err)
 	}
 	if slices.ContainsFunc(out.Results, fromMemory) {
 		f.Fatalf("strict demands are answered from memory: %+v", out.Results)
 	}
-	if known.Admission != fluxgate.NotAdmitted || out.Admission != fluxgate.NotAdmitted {
+	if known.Admission != store.NotAdmitted || out.Admission != store.NotAdmitted {
 		f.Fatalf("from memory the request is %+v, in the store %+v", known.Results, out.Results)
 	}
 	for i, r := range known.Results {
 		exact := &out.Results[i]
-		if r.Status == fluxgate.NotAsked {
+		if r.Status == store.NotAsked {
 			continue
 		}
 		if demands[i].Shadow || r.Status != exact.Status || r.Granted != 0 || r.Wait > exact.Wait {
@@ -96,9 +97,9 @@ func (f *fixture) takeStrict(demands []fluxgate.Demand, known *fluxgate.Outcome)
 	return &out
 }
 
-func (f *fixture) peek(demands ...fluxgate.Demand) *fluxgate.Outcome {
+func (f *fixture) peek(demands ...store.Demand) *store.Outcome {
 	f.Helper()
-	var out fluxgate.Outcome
+	var out store.Outcome
 	if err := f.Store.Peek(f.Context(), demands, &out); err != nil {
 		f.Fatalf("Peek: %v", err)
 	}
@@ -106,7 +107,7 @@ func (f *fixture) peek(demands ...fluxgate.Demand) *fluxgate.Outcome {
 }
 
 // mustTake takes and fails unless it was admitted.
-func (f *fixture) mustTake(demands ...fluxgate.Demand) *fluxgate.Outcome {
+func (f *fixture) mustTake(demands ...store.Demand) *store.Outcome {
 	f.Helper()
 	out := f.take(demands...)
 	if !out.Admitted() {
@@ -116,7 +117,7 @@ func (f *fixture) mustTake(demands ...fluxgate.Demand) *fluxgate.Outcome {
 }
 
 // mustReject fails if it was admitted.
-func (f *fixture) mustReject(demands ...fluxgate.Demand) *fluxgate.Outcome {
+func (f *fixture) mustReject(demands ...store.Demand) *store.Outcome {
 	f.Helper()
 	out := f.take(demands...)
 	if out.Admitted() {
@@ -127,7 +128,7 @@ func (f *fixture) mustReject(demands ...fluxgate.Demand) *fluxgate.Outcome {
 
 // drain takes one token at a time until rejected and returns how many the shared store
 // had.
-func (f *fixture) drain(d fluxgate.Demand) int64 {
+func (f *fixture) drain(d store.Demand) int64 {
 	f.Helper()
 	d.Cost, d.Strict = 1, true
 	for n := int64(0); ; n++ {
@@ -141,23 +142,23 @@ func (f *fixture) drain(d fluxgate.Demand) int64 {
 }
 
 // remaining is what is left in the first band.
-func (f *fixture) remaining(d fluxgate.Demand) int64 {
+func (f *fixture) remaining(d store.Demand) int64 {
 	f.Helper()
 	d.Cost, d.Min = 0, 0
 	return f.peek(d).Results[0].Bands[0].Remaining
 }
 
-func (f *fixture) settle(actual int64, out *fluxgate.Outcome, demands ...fluxgate.Demand) fluxgate.Settlement {
+func (f *fixture) settle(actual int64, out *store.Outcome, demands ...store.Demand) store.Settlement {
 	f.Helper()
-	takes := fluxgate.NewTakes(demands, out)
+	takes := store.NewTakes(demands, out)
 	if takes == nil {
 		f.Fatal("nothing to settle")
 	}
-	return fluxgate.MergeSettlements(f.settleEach(takes, takes.Same(actual)...))
+	return store.MergeSettlements(f.settleEach(takes, takes.Same(actual)...))
 }
 
 // settleEach settles the takes of a receipt at a cost each.
-func (f *fixture) settleEach(takes fluxgate.Takes, actual ...int64) []fluxgate.Settlement {
+func (f *fixture) settleEach(takes store.Takes, actual ...int64) []store.Settlement {
 	f.Helper()
 	settled, err := f.Store.Settle(f.Context(), takes, actual)
 	if err != nil || len(settled) != len(takes) {
@@ -167,6 +168,6 @@ func (f *fixture) settleEach(takes fluxgate.Takes, actual ...int64) []fluxgate.S
 }
 
 // band is a labelled band.
-func band(label string, capacity, tokens int64, period time.Duration) fluxgate.Band {
-	return fluxgate.Band{Label: label, Capacity: capacity, RefillTokens: tokens, Refill: period}
+func band(label string, capacity, tokens int64, period time.Duration) rules.Band {
+	return rules.Band{Label: label, Capacity: capacity, RefillTokens: tokens, Refill: period}
 }

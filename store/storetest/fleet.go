@@ -7,13 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // fleet are gateways that share buckets. A gateway that has died is not used any more.
 type fleet struct {
 	*fixture
-	alive  []fluxgate.Store
+	alive  []store.Store
 	died   int64
 	now    time.Duration // since the fleet was created
 	leased int           // requests that were admitted from memory
@@ -21,7 +21,7 @@ type fleet struct {
 
 func newFleet(t testing.TB, b Backend, gateways int) *fleet {
 	t.Helper()
-	f := &fleet{fixture: newFixture(t, b), alive: []fluxgate.Store{b.Store}}
+	f := &fleet{fixture: newFixture(t, b), alive: []store.Store{b.Store}}
 	for len(f.alive) < gateways {
 		f.join()
 	}
@@ -56,12 +56,12 @@ func (f *fleet) pass(d time.Duration) {
 }
 
 // any is a gateway that lives.
-func (f *fleet) any(r *rand.Rand) fluxgate.Store { return f.alive[r.IntN(len(f.alive))] }
+func (f *fleet) any(r *rand.Rand) store.Store { return f.alive[r.IntN(len(f.alive))] }
 
 // takeAt takes at a gateway.
-func (f *fleet) takeAt(gateway fluxgate.Store, demands ...fluxgate.Demand) *fluxgate.Outcome {
+func (f *fleet) takeAt(gateway store.Store, demands ...store.Demand) *store.Outcome {
 	f.Helper()
-	out := new(fluxgate.Outcome)
+	out := new(store.Outcome)
 	if err := gateway.Take(f.Context(), demands, out); err != nil {
 		f.Fatalf("Take: %v", err)
 	}
@@ -71,7 +71,7 @@ func (f *fleet) takeAt(gateway fluxgate.Store, demands ...fluxgate.Demand) *flux
 	return out
 }
 
-func fromLease(r fluxgate.Result) bool { return r.Source == fluxgate.FromLease }
+func fromLease(r store.Result) bool { return r.Source == store.FromLease }
 
 // mustLease fails if a store that takes tokens ahead has spent none of them: the check
 // has seen nothing then.
@@ -84,7 +84,7 @@ func (f *fleet) mustLease() {
 
 // spendAll takes one token at a time, what the store has first and then what the
 // gateways that live hold. It returns how many there were.
-func (f *fleet) spendAll(d fluxgate.Demand) (tokens int64) {
+func (f *fleet) spendAll(d store.Demand) (tokens int64) {
 	f.Helper()
 	tokens = f.drain(d)
 	d.Cost = 1
@@ -98,11 +98,11 @@ func (f *fleet) spendAll(d fluxgate.Demand) (tokens int64) {
 
 // regained is how many tokens come back in a time, in parts of which the period of the
 // band has as many as microseconds.
-func regained(b *fluxgate.ExactBand, d time.Duration) int64 { return b.Tokens * d.Microseconds() }
+func regained(b *store.ExactBand, d time.Duration) int64 { return b.Tokens * d.Microseconds() }
 
 // checkOver fails if in any interval more was admitted than the band gives in it and in
 // the lease time. It sorts the admissions.
-func (f *fleet) checkOver(b *fluxgate.ExactBand, admitted []admission) {
+func (f *fleet) checkOver(b *store.ExactBand, admitted []admission) {
 	f.Helper()
 	slices.SortFunc(admitted, func(a, b admission) int { return cmp.Compare(a.at, b.at) })
 	period := b.Period.Microseconds()

@@ -6,7 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 var holderChecks = []Check{
@@ -22,20 +23,20 @@ var holderChecks = []Check{
 }
 
 // slots is a demand for a slot of a fresh concurrency band, which is lost after a minute.
-func (f *fixture) slots(capacity int64) fluxgate.Demand {
+func (f *fixture) slots(capacity int64) store.Demand {
 	f.Helper()
-	d := f.demand(1, fluxgate.Band{Label: "slots", Kind: fluxgate.Concurrency, Capacity: capacity, Hold: time.Minute})
+	d := f.demand(1, rules.Band{Label: "slots", Kind: rules.Concurrency, Capacity: capacity, Hold: time.Minute})
 	d.Holder = holder()
 	return d
 }
 
-func holder() (id fluxgate.HolderID) {
+func holder() (id store.HolderID) {
 	_, _ = rand.Read(id[:]) // never fails
 	return id
 }
 
 // again is the demand of another request.
-func again(d fluxgate.Demand) fluxgate.Demand {
+func again(d store.Demand) store.Demand {
 	d.Holder = holder()
 	return d
 }
@@ -49,7 +50,7 @@ func concurrencyLimit(t testing.TB, b Backend) {
 			t.Errorf("%d slots left, want %d", got, left)
 		}
 	}
-	if result := f.mustReject(again(d)).Results[0]; result.Status != fluxgate.Rejected || result.Wait <= 0 {
+	if result := f.mustReject(again(d)).Results[0]; result.Status != store.Rejected || result.Wait <= 0 {
 		t.Errorf("the fourth is %v, and may try again after %v", result.Status, result.Wait)
 	}
 	d.MaxWait = time.Hour
@@ -96,7 +97,7 @@ func concurrencyLostHolder(t testing.TB, b Backend) {
 func concurrencyExtend(t testing.TB, b Backend) {
 	f := newFixture(t, b)
 	d := f.slots(1)
-	takes := fluxgate.NewTakes([]fluxgate.Demand{d}, f.mustTake(d))
+	takes := store.NewTakes([]store.Demand{d}, f.mustTake(d))
 	extend := func() bool {
 		return slices.Equal(f.extend(takes), []bool{true})
 	}
@@ -119,10 +120,10 @@ func concurrencyExtend(t testing.TB, b Backend) {
 // one would become one that no take asks for, which is kept for an hour.
 func concurrencyExtendAlone(t testing.TB, b Backend) {
 	f := newFixture(t, b)
-	window := fluxgate.Band{Label: "window", Kind: fluxgate.SlidingWindow, Capacity: 3, Refill: 16 * time.Second}
-	slots := fluxgate.Band{Label: "slots", Kind: fluxgate.Concurrency, Capacity: 5, Hold: time.Minute}
+	window := rules.Band{Label: "window", Kind: rules.SlidingWindow, Capacity: 3, Refill: 16 * time.Second}
+	slots := rules.Band{Label: "slots", Kind: rules.Concurrency, Capacity: 5, Hold: time.Minute}
 	short := again(f.demand(1, window, slots))
-	takes := fluxgate.NewTakes([]fluxgate.Demand{short}, f.mustTake(short))
+	takes := store.NewTakes([]store.Demand{short}, f.mustTake(short))
 	long := again(short)
 	window.Refill = 24 * time.Hour
 	long.Bands = f.bands(window, slots)
@@ -137,7 +138,7 @@ func concurrencyExtendAlone(t testing.TB, b Backend) {
 	}
 }
 
-func (f *fixture) extend(takes fluxgate.Takes) []bool {
+func (f *fixture) extend(takes store.Takes) []bool {
 	f.Helper()
 	held, err := f.Store.Extend(f.Context(), takes)
 	if err != nil {
@@ -149,8 +150,8 @@ func (f *fixture) extend(takes fluxgate.Takes) []bool {
 func concurrencyLostInPart(t testing.TB, b Backend) {
 	f := newFixture(t, b)
 	lost, kept, plain := f.slots(1), f.slots(1), f.demand(5, band("", 10, 1, time.Hour))
-	all := []fluxgate.Demand{lost, plain, kept}
-	takes := fluxgate.NewTakes(all, f.mustTake(all...))
+	all := []store.Demand{lost, plain, kept}
+	takes := store.NewTakes(all, f.mustTake(all...))
 	f.Advance(30 * time.Second)
 	f.reset(lost.Key)
 	f.mustTake(again(lost))
@@ -192,8 +193,8 @@ func concurrencyClockStepsBack(t testing.TB, b Backend) {
 
 	// Renewing or releasing a slot adopts the clock too, for all bands.
 	for _, renews := range []bool{true, false} {
-		d = again(f.demand(1, band("hour", 60, 60, time.Hour), fluxgate.Band{Label: "slots", Kind: fluxgate.Concurrency, Capacity: 2, Hold: time.Minute}))
-		takes := fluxgate.NewTakes([]fluxgate.Demand{d}, f.mustTake(d))
+		d = again(f.demand(1, band("hour", 60, 60, time.Hour), rules.Band{Label: "slots", Kind: rules.Concurrency, Capacity: 2, Hold: time.Minute}))
+		takes := store.NewTakes([]store.Demand{d}, f.mustTake(d))
 		f.mustTake(again(d))
 		f.Advance(-time.Hour)
 		held := int64(1)
@@ -216,7 +217,7 @@ func concurrencyClockStepsBack(t testing.TB, b Backend) {
 	// A slot that was renewed has the hold left, not also the time since it was given.
 	for _, back := range []time.Duration{20 * time.Second, time.Hour} {
 		d = f.slots(1)
-		takes := fluxgate.NewTakes([]fluxgate.Demand{d}, f.mustTake(d))
+		takes := store.NewTakes([]store.Demand{d}, f.mustTake(d))
 		f.Advance(30 * time.Second)
 		f.extend(takes)
 		f.Advance(-back)
@@ -232,7 +233,7 @@ func concurrencyClockStepsBack(t testing.TB, b Backend) {
 // concurrencyWithoutHolder: a charge for what has ended is not under way.
 func concurrencyWithoutHolder(t testing.TB, b Backend) {
 	f := newFixture(t, b)
-	d := f.demand(1, band("hour", 100, 100, time.Hour), fluxgate.Band{Label: "slots", Kind: fluxgate.Concurrency, Capacity: 2, Hold: time.Minute})
+	d := f.demand(1, band("hour", 100, 100, time.Hour), rules.Band{Label: "slots", Kind: rules.Concurrency, Capacity: 2, Hold: time.Minute})
 	for range 2 {
 		f.mustTake(again(d))
 	}

@@ -7,7 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 var identityChecks = []Check{
@@ -61,8 +62,8 @@ func costAboveCapacity(t testing.TB, b Backend) {
 		d.MaxWait = time.Hour
 		other := f.demand(1, band("", 5, 5, time.Hour))
 		out := f.mustReject(other, d)
-		if got := out.Results[1].Status; got != fluxgate.TooCostly {
-			t.Errorf("a cost of %d for a band of 5 is %v, want %v", cost, got, fluxgate.TooCostly)
+		if got := out.Results[1].Status; got != store.TooCostly {
+			t.Errorf("a cost of %d for a band of 5 is %v, want %v", cost, got, store.TooCostly)
 		}
 		if got := out.Results[1].Wait; got != 0 {
 			t.Errorf("a cost that can never pass has a wait of %v", got)
@@ -106,24 +107,24 @@ func brokenDemands(t testing.TB, b Backend) {
 	f := newFixture(t, b)
 	good := f.demand(1, band("", 5, 5, time.Hour))
 	negative, without, wait := good, good, good
-	quota := f.demand(1, fluxgate.Band{Kind: fluxgate.Quota, Capacity: 5, Period: "day"}) // and no edges
+	quota := f.demand(1, rules.Band{Kind: rules.Quota, Capacity: 5, Period: "day"}) // and no edges
 	negative.Cost = -1
 	without.Bands = nil
-	wait.MaxWait = fluxgate.MaxWait + 1
+	wait.MaxWait = store.MaxWait + 1
 	other := good
 	other.Key.Rule = "another"
-	crowd := make([]fluxgate.Demand, fluxgate.MaxMatches+1)
+	crowd := make([]store.Demand, store.MaxMatches+1)
 	for i := range crowd {
 		crowd[i] = f.demand(1, band("", 5, 5, time.Hour))
 	}
-	for name, demands := range map[string][]fluxgate.Demand{
+	for name, demands := range map[string][]store.Demand{
 		"too many at once": crowd,
 		"a negative cost":  {negative}, "no bands": {without}, "a wait beyond all bounds": {wait}, "a quota without a period": {quota},
 		"one key twice": {good, good}, "one key under two rules": {good, other},
 	} {
-		var out fluxgate.Outcome
-		if err := f.Store.Take(f.Context(), demands, &out); !errors.Is(err, fluxgate.ErrDemand) {
-			t.Errorf("%s: error %v, want %v", name, err, fluxgate.ErrDemand)
+		var out store.Outcome
+		if err := f.Store.Take(f.Context(), demands, &out); !errors.Is(err, store.ErrDemand) {
+			t.Errorf("%s: error %v, want %v", name, err, store.ErrDemand)
 		}
 	}
 	if left := f.remaining(good); left != 5 {
@@ -133,9 +134,9 @@ func brokenDemands(t testing.TB, b Backend) {
 
 // spread drains one token of each of several callers of two rules in two rule
 // sets and returns their demands.
-func spread(f *fixture) map[string]fluxgate.Demand {
+func spread(f *fixture) map[string]store.Demand {
 	f.Helper()
-	demands := map[string]fluxgate.Demand{}
+	demands := map[string]store.Demand{}
 	for _, set := range []string{"a", "b"} {
 		for _, rule := range []string{"1", "2"} {
 			for caller := range 3 {
@@ -150,7 +151,7 @@ func spread(f *fixture) map[string]fluxgate.Demand {
 }
 
 // expectFull fails unless exactly the buckets that full names are full.
-func expectFull(f *fixture, demands map[string]fluxgate.Demand, full func(name string) bool) {
+func expectFull(f *fixture, demands map[string]store.Demand, full func(name string) bool) {
 	f.Helper()
 	for name, d := range demands {
 		want := int64(0)
@@ -163,9 +164,9 @@ func expectFull(f *fixture, demands map[string]fluxgate.Demand, full func(name s
 	}
 }
 
-func (f *fixture) reset(what fluxgate.Key) {
+func (f *fixture) reset(what store.Key) {
 	f.Helper()
-	if did, err := f.Store.Reset(f.Context(), fluxgate.Reset{Key: what}); !did || err != nil {
+	if did, err := f.Store.Reset(f.Context(), store.Reset{Key: what}); !did || err != nil {
 		f.Fatalf("Reset: %t, %v", did, err)
 	}
 }
@@ -183,7 +184,7 @@ func resetRule(t testing.TB, b Backend) {
 	f := newFixture(t, b)
 	demands := spread(f)
 	for range 3 {
-		f.reset(fluxgate.Key{RuleSet: f.ruleSet + "a", Rule: "1"})
+		f.reset(store.Key{RuleSet: f.ruleSet + "a", Rule: "1"})
 		expectFull(f, demands, func(name string) bool { return name[:2] == "a1" })
 		for name, d := range demands {
 			if name[:2] == "a1" {
@@ -197,6 +198,6 @@ func resetRule(t testing.TB, b Backend) {
 func resetRuleSet(t testing.TB, b Backend) {
 	f := newFixture(t, b)
 	demands := spread(f)
-	f.reset(fluxgate.Key{RuleSet: f.ruleSet + "b"})
+	f.reset(store.Key{RuleSet: f.ruleSet + "b"})
 	expectFull(f, demands, func(name string) bool { return name[0] == 'b' })
 }

@@ -5,8 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/calendar"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 var kindChecks = []Check{
@@ -30,27 +31,27 @@ func (f *fixture) now() int64 {
 
 // quota is a demand on a fresh quota whose period began a time ago and ends after
 // another. The next one is as long.
-func (f *fixture) quota(cost, capacity int64, ago, after time.Duration) fluxgate.Demand {
+func (f *fixture) quota(cost, capacity int64, ago, after time.Duration) store.Demand {
 	f.Helper()
-	d := f.demand(cost, fluxgate.Band{Label: "quota", Kind: fluxgate.Quota, Capacity: capacity, Period: "month"})
+	d := f.demand(cost, rules.Band{Label: "quota", Kind: rules.Quota, Capacity: capacity, Period: "month"})
 	f.setEdges(&d.Bands[0], ago, after)
 	return d
 }
 
-func (f *fixture) setEdges(b *fluxgate.ExactBand, ago, after time.Duration) {
+func (f *fixture) setEdges(b *store.ExactBand, ago, after time.Duration) {
 	f.Helper()
 	now := f.now()
 	b.Edges = [3]int64{now - ago.Microseconds(), now + after.Microseconds(), now + (ago + 2*after).Microseconds()}
 }
 
 // withEdges is the demand of a gateway with another calendar.
-func (f *fixture) withEdges(d fluxgate.Demand, ago, after time.Duration) fluxgate.Demand {
-	d.Bands = append([]fluxgate.ExactBand(nil), d.Bands...)
+func (f *fixture) withEdges(d store.Demand, ago, after time.Duration) store.Demand {
+	d.Bands = append([]store.ExactBand(nil), d.Bands...)
 	f.setEdges(&d.Bands[0], ago, after)
 	return d
 }
 
-func (f *fixture) wantBand(out *fluxgate.Outcome, remaining int64, fullAfter time.Duration) {
+func (f *fixture) wantBand(out *store.Outcome, remaining int64, fullAfter time.Duration) {
 	f.Helper()
 	if got := out.Results[0].Bands[0]; got.Remaining != remaining || got.FullAfter != fullAfter {
 		f.Fatalf("%d left and full after %v, want %d and %v", got.Remaining, got.FullAfter, remaining, fullAfter)
@@ -75,13 +76,13 @@ func quotaEnds(t testing.TB, b Backend) {
 	f.wantBand(f.mustTake(d), 4, f.untilEdge(d))
 	costly := d
 	costly.Cost = 6
-	if status := f.take(costly).Results[0].Status; status != fluxgate.TooCostly {
+	if status := f.take(costly).Results[0].Status; status != store.TooCostly {
 		t.Errorf("a cost above the capacity is %v", status)
 	}
 }
 
 // untilEdge is how long until a period ends that is as long as the gateway's.
-func (f *fixture) untilEdge(d fluxgate.Demand) time.Duration {
+func (f *fixture) untilEdge(d store.Demand) time.Duration {
 	edges := d.Bands[0].Edges
 	length := edges[1] - edges[0]
 	return time.Duration(length-(f.now()-edges[2])%length) * time.Microsecond
@@ -92,7 +93,7 @@ func (f *fixture) untilEdge(d fluxgate.Demand) time.Duration {
 func quotaFollowsCalendar(t testing.TB, b Backend) {
 	f := newFixture(t, b)
 	for _, c := range []struct {
-		period    fluxgate.Period
+		period    rules.Period
 		zone, at  string
 		end, next time.Duration // from the moment, and of the next period
 	}{
@@ -115,7 +116,7 @@ func quotaFollowsCalendar(t testing.TB, b Backend) {
 			t.Fatal(err)
 		}
 		f.Advance(time.Duration(at.UnixMicro()-f.now()) * time.Microsecond)
-		d := f.demand(5, fluxgate.Band{Kind: fluxgate.Quota, Capacity: 5, Period: c.period, Timezone: c.zone})
+		d := f.demand(5, rules.Band{Kind: rules.Quota, Capacity: 5, Period: c.period, Timezone: c.zone})
 		for i, edge := range calendar.Edges(c.period, zone, at) {
 			d.Bands[0].Edges[i] = edge.UnixMicro()
 		}
@@ -132,7 +133,7 @@ func quotaKeepsItsEnd(t testing.TB, b Backend) {
 	d := f.quota(5, 5, 0, time.Minute)
 	f.mustTake(d)
 	d.Cost = 1
-	for name, other := range map[string]fluxgate.Demand{
+	for name, other := range map[string]store.Demand{
 		"ends earlier":           f.withEdges(d, 0, 10*time.Second),
 		"ends later":             f.withEdges(d, 0, time.Hour),
 		"is a day ahead":         f.withEdges(d, -24*time.Hour, 24*time.Hour+time.Minute),
@@ -154,7 +155,7 @@ func quotaCarriesOver(t testing.TB, b Backend) {
 	d := f.quota(5, 10, 0, time.Minute)
 	out := f.mustTake(d)
 	larger := d
-	larger.Bands = f.bands(fluxgate.Band{Label: "quota", Kind: fluxgate.Quota, Capacity: 30, Period: "year"})
+	larger.Bands = f.bands(rules.Band{Label: "quota", Kind: rules.Quota, Capacity: 30, Period: "year"})
 	f.setEdges(&larger.Bands[0], 0, 100*time.Hour)
 	larger.Cost = 0
 	f.wantBand(f.peek(larger), 25, time.Minute) // a raise helps at once
@@ -221,7 +222,7 @@ func windowAgainstLogs(t testing.TB, b Backend) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 4 {
 		capacity, length := 1+r.Int64N(40), 16*time.Millisecond<<r.IntN(4)
-		d := f.demand(1, fluxgate.Band{Kind: fluxgate.SlidingWindow, Capacity: capacity, Refill: length})
+		d := f.demand(1, rules.Band{Kind: rules.SlidingWindow, Capacity: capacity, Refill: length})
 		var log []admission
 		for range 100 {
 			f.Advance(time.Duration(r.Int64N(length.Microseconds()/8)) * time.Microsecond)
@@ -244,7 +245,7 @@ func windowAgainstLogs(t testing.TB, b Backend) {
 }
 
 // checkWindowWait fails unless the wait of a refusal is long enough.
-func (f *fixture) checkWindowWait(d fluxgate.Demand, log []admission, out *fluxgate.Outcome) {
+func (f *fixture) checkWindowWait(d store.Demand, log []admission, out *store.Outcome) {
 	f.Helper()
 	result := out.Results[0]
 	then := result.Now + result.Wait.Microseconds()
@@ -256,7 +257,7 @@ func (f *fixture) checkWindowWait(d fluxgate.Demand, log []admission, out *fluxg
 func windowGivesBack(t testing.TB, b Backend) {
 	f := newFixture(t, b)
 	const slot = time.Second
-	d := f.demand(4, fluxgate.Band{Kind: fluxgate.SlidingWindow, Capacity: 10, Refill: 16 * slot})
+	d := f.demand(4, rules.Band{Kind: rules.SlidingWindow, Capacity: 10, Refill: 16 * slot})
 	f.Advance(slot - time.Duration(f.now()%slot.Microseconds())*time.Microsecond) // to the begin of a slot
 	first := f.mustTake(d)
 	f.Advance(8 * slot)
@@ -276,7 +277,7 @@ func windowGivesBack(t testing.TB, b Backend) {
 
 func windowClockStepsBack(t testing.TB, b Backend) {
 	f := newFixture(t, b)
-	d := f.demand(1, fluxgate.Band{Kind: fluxgate.SlidingWindow, Capacity: 5, Refill: 16 * time.Second})
+	d := f.demand(1, rules.Band{Kind: rules.SlidingWindow, Capacity: 5, Refill: 16 * time.Second})
 	f.Advance(time.Second - time.Duration(f.now()%1_000_000)*time.Microsecond)
 	f.drain(d)
 	f.Advance(-time.Hour - time.Microsecond)
@@ -290,10 +291,10 @@ func windowClockStepsBack(t testing.TB, b Backend) {
 func kindsTogether(t testing.TB, b Backend) {
 	f := newFixture(t, b)
 	d := f.demand(1,
-		fluxgate.Band{Label: "quota", Kind: fluxgate.Quota, Capacity: 6, Period: "day"},
+		rules.Band{Label: "quota", Kind: rules.Quota, Capacity: 6, Period: "day"},
 		band("bucket", 4, 1, time.Hour),
-		fluxgate.Band{Label: "window", Kind: fluxgate.SlidingWindow, Capacity: 5, Refill: 16 * time.Second},
-		fluxgate.Band{Label: "slots", Kind: fluxgate.Concurrency, Capacity: 2, Hold: time.Hour})
+		rules.Band{Label: "window", Kind: rules.SlidingWindow, Capacity: 5, Refill: 16 * time.Second},
+		rules.Band{Label: "slots", Kind: rules.Concurrency, Capacity: 2, Hold: time.Hour})
 	d = again(d)
 	f.setEdges(&d.Bands[0], 0, time.Hour)
 	left := func(want ...int64) {
@@ -332,9 +333,9 @@ func kindsTogether(t testing.TB, b Backend) {
 
 func kindsDoNotWait(t testing.TB, b Backend) {
 	f := newFixture(t, b)
-	for _, d := range []fluxgate.Demand{
+	for _, d := range []store.Demand{
 		f.quota(1, 1, 0, time.Second),
-		f.demand(1, fluxgate.Band{Kind: fluxgate.SlidingWindow, Capacity: 1, Refill: 16 * time.Millisecond}),
+		f.demand(1, rules.Band{Kind: rules.SlidingWindow, Capacity: 1, Refill: 16 * time.Millisecond}),
 	} {
 		d.MaxWait = time.Minute
 		f.mustTake(d)

@@ -6,7 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 var leaseChecks = []Check{
@@ -32,7 +33,7 @@ func leasesAreBounded(t testing.TB, b Backend) {
 }
 
 func (f *fleet) playBursts(r *rand.Rand) {
-	rules := []fluxgate.Demand{
+	rules := []store.Demand{
 		{Key: f.key("one"), Bands: f.bands(band("", 300, 900, time.Second))},
 		{Key: f.key("two"), Bands: f.bands(band("a", 1_000, 500, time.Second), band("b", 200, 250, 100*time.Millisecond))},
 	}
@@ -43,7 +44,7 @@ func (f *fleet) playBursts(r *rand.Rand) {
 		} else if r.IntN(2) == 0 {
 			f.pass(time.Duration(r.Int64N(int64(2 * time.Millisecond))))
 		}
-		gateway, demands, of := f.any(r), []fluxgate.Demand(nil), []int(nil)
+		gateway, demands, of := f.any(r), []store.Demand(nil), []int(nil)
 		for i := range rules {
 			if len(demands) == 0 && i == len(rules)-1 || r.IntN(2) == 0 {
 				demands, of = append(demands, ofAnySort(r, rules[i])), append(of, i)
@@ -67,7 +68,7 @@ func (f *fleet) playBursts(r *rand.Rand) {
 }
 
 // ofAnySort is a demand that may be strict, wait or be a shadow.
-func ofAnySort(r *rand.Rand, d fluxgate.Demand) fluxgate.Demand {
+func ofAnySort(r *rand.Rand, d store.Demand) store.Demand {
 	d.Cost = 1 + r.Int64N(3)
 	switch r.IntN(10) {
 	case 0:
@@ -83,8 +84,8 @@ func ofAnySort(r *rand.Rand, d fluxgate.Demand) fluxgate.Demand {
 }
 
 // returnSome settles a take of one bucket with one band at less than its cost.
-func (f *fleet) returnSome(gateway fluxgate.Store, r *rand.Rand, demands []fluxgate.Demand, out *fluxgate.Outcome) {
-	takes := fluxgate.NewTakes(demands, out)
+func (f *fleet) returnSome(gateway store.Store, r *rand.Rand, demands []store.Demand, out *store.Outcome) {
+	takes := store.NewTakes(demands, out)
 	if takes == nil || len(demands[0].Bands) > 1 {
 		return
 	}
@@ -100,7 +101,7 @@ func (f *fleet) returnSome(gateway fluxgate.Store, r *rand.Rand, demands []fluxg
 // was held by gateways that have died.
 func leasesAreSpent(t testing.TB, b Backend) {
 	for _, c := range []struct {
-		band     fluxgate.Band
+		band     rules.Band
 		gateways int
 		change   bool
 	}{
@@ -115,7 +116,7 @@ func leasesAreSpent(t testing.TB, b Backend) {
 	}
 }
 
-func (f *fleet) saturate(r *rand.Rand, d fluxgate.Demand, change bool) {
+func (f *fleet) saturate(r *rand.Rand, d store.Demand, change bool) {
 	const step = 5 * time.Millisecond
 	var admitted int64
 	var empty time.Duration // when the bucket was last seen without a token
@@ -124,7 +125,7 @@ func (f *fleet) saturate(r *rand.Rand, d fluxgate.Demand, change bool) {
 		if change {
 			f.change(r, 40)
 		}
-		var refused []fluxgate.Result
+		var refused []store.Result
 		for _, gateway := range f.alive {
 			for range perStep {
 				if out := f.takeAt(gateway, d); out.Admitted() {
@@ -140,7 +141,7 @@ func (f *fleet) saturate(r *rand.Rand, d fluxgate.Demand, change bool) {
 		if left == 0 {
 			empty = f.now
 		}
-		if stored := func(r fluxgate.Result) bool { return !fromLease(r) }; left > 0 && slices.ContainsFunc(refused, stored) {
+		if stored := func(r store.Result) bool { return !fromLease(r) }; left > 0 && slices.ContainsFunc(refused, stored) {
 			f.Fatalf("%v after the start a request is refused although the bucket has %d tokens: %+v", f.now, left, refused)
 		}
 		if left > 0 && len(refused) > 0 && f.now-empty > f.Leases.Pause {
@@ -153,7 +154,7 @@ func (f *fleet) saturate(r *rand.Rand, d fluxgate.Demand, change bool) {
 
 // checkSpent fails unless what a full bucket has given until now was admitted, but for
 // what gateways that have died held.
-func (f *fleet) checkSpent(b *fluxgate.ExactBand, admitted int64) {
+func (f *fleet) checkSpent(b *store.ExactBand, admitted int64) {
 	f.Helper()
 	given := b.Capacity + regained(b, f.now)/b.Period.Microseconds()
 	held := int64(0)

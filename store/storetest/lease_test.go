@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/bucket"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/storetest"
 )
 
@@ -47,9 +47,9 @@ var simpleBounds = storetest.Leases{Time: 250 * time.Millisecond, Pause: 50 * ti
 
 func openLeasing(fault string) storetest.Backend {
 	clock := storetest.NewClock()
-	shared := &plain{states: map[fluxgate.KeyID]bucket.State{}, holds: map[fluxgate.KeyID]time.Duration{}, generations: map[[2]string]byte{}, clock: clock}
-	gateway := func(testing.TB) fluxgate.Store {
-		return &leasing{Store: shared, clock: clock, fault: fault, slices: map[fluxgate.KeyID]*held{}}
+	shared := &plain{states: map[store.KeyID]bucket.State{}, holds: map[store.KeyID]time.Duration{}, generations: map[[2]string]byte{}, clock: clock}
+	gateway := func(testing.TB) store.Store {
+		return &leasing{Store: shared, clock: clock, fault: fault, slices: map[store.KeyID]*held{}}
 	}
 	return storetest.Backend{Store: gateway(nil), Advance: clock.Advance, Gateway: gateway, Leases: simpleBounds}
 }
@@ -57,10 +57,10 @@ func openLeasing(fault string) storetest.Backend {
 // leasing is a gateway that takes tokens ahead, with a fault.
 type leasing struct {
 	mu sync.Mutex
-	fluxgate.Store
+	store.Store
 	clock  *storetest.Clock
 	fault  string
-	slices map[fluxgate.KeyID]*held
+	slices map[store.KeyID]*held
 }
 
 // held is what it has of a bucket.
@@ -71,8 +71,8 @@ type held struct {
 
 func (s *leasing) is(fault string) bool { return s.fault == fault }
 
-func (s *leasing) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
-	if err := fluxgate.CheckDemands(demands); err != nil {
+func (s *leasing) Take(ctx context.Context, demands []store.Demand, out *store.Outcome) error {
+	if err := store.CheckDemands(demands); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -80,14 +80,14 @@ func (s *leasing) Take(ctx context.Context, demands []fluxgate.Demand, out *flux
 	now := s.clock.Now()
 	out.Prepare(demands)
 	local, refused := make([]*held, len(demands)), false
-	var rest []fluxgate.Demand
+	var rest []store.Demand
 	for i := range demands {
 		d, h := &demands[i], s.of(&demands[i])
 		switch result := &out.Results[i]; {
 		case h != nil && s.fill(ctx, h, d, now) && (d.MaxWait == 0 || h.left >= d.Cost):
-			result.Source = fluxgate.FromLease
+			result.Source = store.FromLease
 			if h.left < d.Cost {
-				result.Status, refused = fluxgate.Rejected, refused || !d.Shadow
+				result.Status, refused = store.Rejected, refused || !d.Shadow
 				break
 			}
 			h.left -= d.Cost
@@ -96,13 +96,13 @@ func (s *leasing) Take(ctx context.Context, demands []fluxgate.Demand, out *flux
 				result.Now = now.UnixMicro()
 			}
 		case h != nil && d.MaxWait > 0 && now.Before(h.pauseUntil) && s.is("refuses a request that could wait"):
-			result.Status, result.Source, refused = fluxgate.Rejected, fluxgate.FromLease, true
+			result.Status, result.Source, refused = store.Rejected, store.FromLease, true
 		default:
 			rest = append(rest, *d)
 		}
 	}
 	if len(rest) > 0 && !refused {
-		var shared fluxgate.Outcome
+		var shared store.Outcome
 		if err := s.Store.Take(ctx, rest, &shared); err != nil {
 			return err
 		}
@@ -115,8 +115,8 @@ func (s *leasing) Take(ctx context.Context, demands []fluxgate.Demand, out *flux
 		}
 	} else if refused {
 		for i := range out.Results {
-			if out.Results[i].Source == fluxgate.FromStore {
-				out.Results[i].Status = fluxgate.NotAsked
+			if out.Results[i].Source == store.FromStore {
+				out.Results[i].Status = store.NotAsked
 			}
 		}
 	}
@@ -135,7 +135,7 @@ func (s *leasing) Take(ctx context.Context, demands []fluxgate.Demand, out *flux
 }
 
 // of returns what is held of a bucket, or nil if the store has to decide.
-func (s *leasing) of(d *fluxgate.Demand) *held {
+func (s *leasing) of(d *store.Demand) *held {
 	strict := d.Strict && !s.is("ignores strict")
 	if strict || d.Cost == 0 || d.Min > 0 || d.Overdraft || d.Bands[0].Capacity < 100 {
 		return nil
@@ -151,20 +151,20 @@ func (s *leasing) of(d *fluxgate.Demand) *held {
 
 // fill takes a slice if less is held than a demand needs, and reports whether the
 // demand is decided from memory.
-func (s *leasing) fill(ctx context.Context, h *held, d *fluxgate.Demand, now time.Time) bool {
+func (s *leasing) fill(ctx context.Context, h *held, d *store.Demand, now time.Time) bool {
 	if !now.Before(h.until) && !s.is("spends after expiry") {
 		h.left = 0
 	}
 	if h.left >= d.Cost || now.Before(h.pauseUntil) {
 		return true
 	}
-	slice := fluxgate.Demand{Key: d.Key, Bands: d.Bands, Cost: d.Bands[0].Capacity/simpleBounds.Share - h.left, Min: 1}
+	slice := store.Demand{Key: d.Key, Bands: d.Bands, Cost: d.Bands[0].Capacity/simpleBounds.Share - h.left, Min: 1}
 	if s.is("takes slices for any cost") {
 		slice.Cost = max(slice.Cost, d.Cost)
 	}
-	var out fluxgate.Outcome
+	var out store.Outcome
 	for range 2 {
-		if err := s.Store.Take(ctx, []fluxgate.Demand{slice}, &out); err != nil || !s.is("renews twice") {
+		if err := s.Store.Take(ctx, []store.Demand{slice}, &out); err != nil || !s.is("renews twice") {
 			break
 		}
 	}

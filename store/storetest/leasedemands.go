@@ -5,13 +5,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // amongLeases plays a history of a bucket that gateways have taken tokens of, and that
 // is empty now and then. Some of its demands are of another sort: check has the answer
 // to a peek, the answer at a gateway, and what is left in the store then.
-func amongLeases(t testing.TB, b Backend, sort func(*rand.Rand, *fluxgate.Demand), check func(f *fleet, peeked, got fluxgate.Result, left int64)) {
+func amongLeases(t testing.TB, b Backend, sort func(*rand.Rand, *store.Demand), check func(f *fleet, peeked, got store.Result, left int64)) {
 	f, r := newFleet(t, b, 3), rand.New(rand.NewPCG(1, 18))
 	d := f.demand(1, band("", 400, 400, time.Second))
 	for range 2_000 {
@@ -31,10 +31,10 @@ func amongLeases(t testing.TB, b Backend, sort func(*rand.Rand, *fluxgate.Demand
 }
 
 func leasesLeaveStrictDemands(t testing.TB, b Backend) {
-	amongLeases(t, b, func(r *rand.Rand, d *fluxgate.Demand) {
+	amongLeases(t, b, func(r *rand.Rand, d *store.Demand) {
 		d.Cost, d.Strict = 1+r.Int64N(5), true
-	}, func(f *fleet, peeked, got fluxgate.Result, left int64) {
-		if got.Source != fluxgate.FromStore || got.Status != peeked.Status || got.Granted != peeked.Granted || got.Wait != peeked.Wait || got.Now != peeked.Now {
+	}, func(f *fleet, peeked, got store.Result, left int64) {
+		if got.Source != store.FromStore || got.Status != peeked.Status || got.Granted != peeked.Granted || got.Wait != peeked.Wait || got.Now != peeked.Now {
 			f.Fatalf("a strict demand is %+v, a peek was %+v", got, peeked)
 		}
 		if want := peeked.Bands[0].Remaining - got.Granted; got.Bands[0].Remaining != want || left != want {
@@ -44,14 +44,14 @@ func leasesLeaveStrictDemands(t testing.TB, b Backend) {
 }
 
 func leasesLetWait(t testing.TB, b Backend) {
-	amongLeases(t, b, func(r *rand.Rand, d *fluxgate.Demand) {
+	amongLeases(t, b, func(r *rand.Rand, d *store.Demand) {
 		d.Cost, d.MaxWait = 1+r.Int64N(3), time.Duration(r.Int64N(int64(20*time.Millisecond)))+1
-	}, func(f *fleet, peeked, got fluxgate.Result, _ int64) {
+	}, func(f *fleet, peeked, got store.Result, _ int64) {
 		switch {
-		case got.Status == fluxgate.OK && got.Wait > peeked.Wait:
+		case got.Status == store.OK && got.Wait > peeked.Wait:
 			f.Fatalf("a request waits %v, in the store %v", got.Wait, peeked.Wait)
-		case got.Status == fluxgate.OK:
-		case got.Source == fluxgate.FromLease, peeked.Status == fluxgate.OK:
+		case got.Status == store.OK:
+		case got.Source == store.FromLease, peeked.Status == store.OK:
 			f.Fatalf("a request that could wait is %+v, a peek was %+v", got, peeked)
 		}
 	})
@@ -63,14 +63,14 @@ func leasesAreAllOrNothing(t testing.TB, b Backend) {
 	f, r := newFleet(t, b, 3), rand.New(rand.NewPCG(1, 19))
 	hot := f.demand(1, band("", 1_500, 200, time.Second))
 	busy := f.demand(1, band("", 250, 250, time.Second))
-	var strict fluxgate.Demand
-	admitted := map[fluxgate.KeyID]int64{}
+	var strict store.Demand
+	admitted := map[store.KeyID]int64{}
 	for i := range 1_200 {
 		if i%100 == 0 {
 			strict = f.demand(1, band("", 10, 1, time.Hour))
 			strict.Strict = true
 		}
-		demands := []fluxgate.Demand{hot}
+		demands := []store.Demand{hot}
 		if r.IntN(3) == 0 {
 			demands = append(demands, busy)
 		}
@@ -82,13 +82,13 @@ func leasesAreAllOrNothing(t testing.TB, b Backend) {
 		}
 		out := f.takeAt(f.any(r), demands...)
 		for i, result := range out.Results {
-			if result.Granted > 0 && (result.Status != fluxgate.OK || !out.Admitted()) {
+			if result.Granted > 0 && (result.Status != store.OK || !out.Admitted()) {
 				f.Fatalf("a request of which a demand was granted %d is %+v", result.Granted, out.Results)
 			}
 			admitted[demands[i].Key.ID] += result.Granted
 		}
 	}
-	for _, d := range []fluxgate.Demand{hot, busy} {
+	for _, d := range []store.Demand{hot, busy} {
 		f.checkSpent(&d.Bands[0], admitted[d.Key.ID]+f.spendAll(d))
 	}
 	f.mustLease()
@@ -96,7 +96,7 @@ func leasesAreAllOrNothing(t testing.TB, b Backend) {
 
 // untilLeased makes requests at a gateway until one is admitted from memory, and then
 // takes all that the store has.
-func (f *fleet) untilLeased(d fluxgate.Demand) {
+func (f *fleet) untilLeased(d store.Demand) {
 	f.Helper()
 	for range 100 {
 		if f.takeAt(f.Store, d); f.leased > 0 {

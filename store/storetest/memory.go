@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 var memoryChecks = []Check{{"memory refuses only what the store would refuse", refusalsFromMemory}}
@@ -15,15 +15,15 @@ var memoryChecks = []Check{{"memory refuses only what the store would refuse", r
 func refusalsFromMemory(t testing.TB, b Backend) {
 	for seed := range uint64(8) {
 		f, r := newFixture(t, b), rand.New(rand.NewPCG(seed, 15))
-		demands := []fluxgate.Demand{
+		demands := []store.Demand{
 			{Key: f.key("fast"), Bands: f.bands(band("", 5, 5, time.Second))},
 			{Key: f.key("slow"), Bands: f.bands(band("a", 8, 8, time.Minute), band("b", 4, 1, time.Second))},
 		}
-		var receipts []fluxgate.Takes
+		var receipts []store.Takes
 		for range 300 {
 			f.Advance(time.Duration(r.Int64N(int64(150 * time.Millisecond))).Truncate(time.Microsecond))
 			asked := f.blockedRequest(r, demands)
-			if takes := fluxgate.NewTakes(asked, f.take(asked...)); takes != nil {
+			if takes := store.NewTakes(asked, f.take(asked...)); takes != nil {
 				receipts = append(receipts, takes)
 			}
 			switch r.IntN(25) {
@@ -41,9 +41,9 @@ func refusalsFromMemory(t testing.TB, b Backend) {
 }
 
 // blockedRequest is a request to one or both of the buckets.
-func (f *fixture) blockedRequest(r *rand.Rand, demands []fluxgate.Demand) []fluxgate.Demand {
+func (f *fixture) blockedRequest(r *rand.Rand, demands []store.Demand) []store.Demand {
 	first := r.IntN(2)
-	asked := append([]fluxgate.Demand{}, demands[first:first+1]...)
+	asked := append([]store.Demand{}, demands[first:first+1]...)
 	if r.IntN(3) == 0 {
 		asked = append(asked, demands[1-first])
 	}

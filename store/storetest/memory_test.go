@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/storetest"
 )
 
@@ -26,30 +26,30 @@ func init() {
 // forgetful is a store that refuses from memory, with a fault.
 type forgetful struct {
 	mu sync.Mutex
-	fluxgate.Store
+	store.Store
 	clock *storetest.Clock
 	fault string
-	known map[fluxgate.KeyID]refused
+	known map[store.KeyID]refused
 }
 
 type refused struct {
 	at     time.Time
 	cost   int64
-	result fluxgate.Result
+	result store.Result
 }
 
-func (s *forgetful) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
+func (s *forgetful) Take(ctx context.Context, demands []store.Demand, out *store.Outcome) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range demands {
 		if d := &demands[i]; s.refuses(d) {
 			out.Prepare(demands)
 			for j := range out.Results {
-				out.Results[j].Status, out.Results[j].Source = fluxgate.NotAsked, fluxgate.FromNegativeCache
+				out.Results[j].Status, out.Results[j].Source = store.NotAsked, store.FromNegativeCache
 			}
 			known := s.known[d.Key.ID]
 			out.Results[i] = known.result
-			out.Results[i].Source = fluxgate.FromNegativeCache
+			out.Results[i].Source = store.FromNegativeCache
 			passed := s.clock.Now().Sub(known.at)
 			if s.fault == "tells too long a wait from memory" {
 				passed = 0
@@ -69,7 +69,7 @@ func (s *forgetful) Take(ctx context.Context, demands []fluxgate.Demand, out *fl
 	for i := range demands {
 		id, result := demands[i].Key.ID, out.Results[i]
 		delete(s.known, id)
-		if result.Status == fluxgate.Rejected && !demands[i].Overdraft {
+		if result.Status == store.Rejected && !demands[i].Overdraft {
 			result.Bands = slices.Clone(result.Bands)
 			s.known[id] = refused{s.clock.Now(), demands[i].Cost, result}
 		}
@@ -77,7 +77,7 @@ func (s *forgetful) Take(ctx context.Context, demands []fluxgate.Demand, out *fl
 	return nil
 }
 
-func (s *forgetful) refuses(d *fluxgate.Demand) bool {
+func (s *forgetful) refuses(d *store.Demand) bool {
 	known, ok := s.known[d.Key.ID]
 	wait := known.result.Wait - s.clock.Now().Sub(known.at)
 	return ok && d.Min == 0 && !d.Overdraft && len(known.result.Bands) == len(d.Bands) &&
@@ -88,7 +88,7 @@ func (s *forgetful) refuses(d *fluxgate.Demand) bool {
 			d.MaxWait == 0 && s.fault == "refuses from memory what fits again")
 }
 
-func (s *forgetful) Settle(ctx context.Context, takes fluxgate.Takes, actual []int64) ([]fluxgate.Settlement, error) {
+func (s *forgetful) Settle(ctx context.Context, takes store.Takes, actual []int64) ([]store.Settlement, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.fault != "refuses from memory after a settlement" {
@@ -97,7 +97,7 @@ func (s *forgetful) Settle(ctx context.Context, takes fluxgate.Takes, actual []i
 	return s.Store.Settle(ctx, takes, actual)
 }
 
-func (s *forgetful) Reset(ctx context.Context, what fluxgate.Reset) (bool, error) {
+func (s *forgetful) Reset(ctx context.Context, what store.Reset) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.fault != "refuses from memory after a reset" {

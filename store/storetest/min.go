@@ -4,7 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 var minChecks = []Check{
@@ -16,7 +17,7 @@ var minChecks = []Check{
 }
 
 // minDemand is a demand for min to cost tokens.
-func (f *fixture) minDemand(least, cost int64, bands ...fluxgate.Band) fluxgate.Demand {
+func (f *fixture) minDemand(least, cost int64, bands ...rules.Band) store.Demand {
 	f.Helper()
 	d := f.demand(cost, bands...)
 	d.Min = least
@@ -68,13 +69,13 @@ func minIsRefused(t testing.TB, b Backend) {
 		t.Errorf("%d left, want 3", left)
 	}
 	d.Min, d.Cost = 14, 20
-	if status := f.mustReject(d).Results[0].Status; status != fluxgate.TooCostly {
+	if status := f.mustReject(d).Results[0].Status; status != store.TooCostly {
 		t.Errorf("at least 14 of 13 is %v, want too costly", status)
 	}
 	for _, least := range []int64{-1, 21} {
 		d.Min = least
-		var out fluxgate.Outcome
-		if err := f.Store.Take(f.Context(), []fluxgate.Demand{d}, &out); err == nil {
+		var out store.Outcome
+		if err := f.Store.Take(f.Context(), []store.Demand{d}, &out); err == nil {
 			t.Errorf("a demand for at least %d of 20 tokens is accepted", least)
 		}
 	}
@@ -100,7 +101,7 @@ func minOfEveryDemand(t testing.TB, b Backend) {
 			t.Errorf("demand %d of a rejected request is granted %d", i, got)
 		}
 	}
-	for d, want := range map[*fluxgate.Demand]int64{&fresh: 10, &whole: 97} {
+	for d, want := range map[*store.Demand]int64{&fresh: 10, &whole: 97} {
 		if left := f.remaining(*d); left != want {
 			t.Errorf("%d left after a rejection, want %d", left, want)
 		}
@@ -128,7 +129,7 @@ func minIsSettled(t testing.TB, b Backend) {
 	f := newFixture(t, b)
 	d := f.minDemand(1, 100, band("", 40, 1, time.Hour))
 	out := f.mustTake(d)
-	takes := fluxgate.NewTakes([]fluxgate.Demand{d}, out)
+	takes := store.NewTakes([]store.Demand{d}, out)
 	if cost := takes[0].Cost; cost != 40 {
 		t.Errorf("the receipt says %d, want the 40 that were granted", cost)
 	}

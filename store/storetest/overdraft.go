@@ -4,7 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 var overdraftChecks = []Check{
@@ -20,7 +21,7 @@ var overdraftChecks = []Check{
 }
 
 // overdraft is a demand that is debited in any case.
-func (f *fixture) overdraft(cost int64, bands ...fluxgate.Band) fluxgate.Demand {
+func (f *fixture) overdraft(cost int64, bands ...rules.Band) store.Demand {
 	f.Helper()
 	d := f.demand(cost, bands...)
 	d.Overdraft = true
@@ -31,7 +32,7 @@ func overdraftOfEmpty(t testing.TB, b Backend) {
 	f := newFixture(t, b)
 	d := f.overdraft(8, band("a", 10, 1, time.Second), band("b", 5, 1, time.Hour))
 	out := f.mustTake(d)
-	for i, want := range []fluxgate.BandResult{{Remaining: 2}, {Owed: 3}} {
+	for i, want := range []store.BandResult{{Remaining: 2}, {Owed: 3}} {
 		if got := out.Results[0].Bands[i]; got.Remaining != want.Remaining || got.Owed != want.Owed {
 			t.Errorf("band %d has %d left and owes %d, want %d and %d", i, got.Remaining, got.Owed, want.Remaining, want.Owed)
 		}
@@ -41,13 +42,13 @@ func overdraftOfEmpty(t testing.TB, b Backend) {
 	}
 	// Band b has nothing left: the next is rejected and debited.
 	out = f.mustReject(d)
-	if got := out.Results[0]; got.Status != fluxgate.Rejected || got.Bands[0].Owed != 6 {
+	if got := out.Results[0]; got.Status != store.Rejected || got.Bands[0].Owed != 6 {
 		t.Errorf("an overdraft of an empty bucket is %v and leaves a debt of %d, want rejected and 6", got.Status, got.Bands[0].Owed)
 	}
-	for _, broken := range []fluxgate.Demand{{MaxWait: time.Second}, {Min: 1}} {
+	for _, broken := range []store.Demand{{MaxWait: time.Second}, {Min: 1}} {
 		broken.Key, broken.Bands, broken.Cost, broken.Overdraft = d.Key, d.Bands, 8, true
-		var out fluxgate.Outcome
-		if err := f.Store.Take(f.Context(), []fluxgate.Demand{broken}, &out); err == nil {
+		var out store.Outcome
+		if err := f.Store.Take(f.Context(), []store.Demand{broken}, &out); err == nil {
 			t.Errorf("an overdraft that waits %v for at least %d is accepted", broken.MaxWait, broken.Min)
 		}
 	}
@@ -192,7 +193,7 @@ func overdraftBesideTakes(t testing.TB, b Backend) {
 
 func overdraftOfWindow(t testing.TB, b Backend) {
 	f := newFixture(t, b)
-	d := f.overdraft(3, fluxgate.Band{Kind: fluxgate.SlidingWindow, Capacity: 10, Refill: time.Minute})
+	d := f.overdraft(3, rules.Band{Kind: rules.SlidingWindow, Capacity: 10, Refill: time.Minute})
 	f.mustTake(d)
 	if left := f.remaining(d); left != 7 {
 		t.Errorf("%d of 10 tokens are left after an overdraft of 3, want 7", left)

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/bucket"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/bucketmath"
 	"github.com/fluxgate/fluxgate/store/storetest"
 )
@@ -16,10 +16,10 @@ import (
 // plain is the simplest correct store: a map under a lock. It can be made with
 // one fault.
 type plain struct {
-	fluxgate.Unshared
+	store.Unshared
 	mu          sync.Mutex
-	states      map[fluxgate.KeyID]bucket.State
-	holds       map[fluxgate.KeyID]time.Duration // the period of the first band at the last write
+	states      map[store.KeyID]bucket.State
+	holds       map[store.KeyID]time.Duration // the period of the first band at the last write
 	generations map[[2]string]byte
 	clock       *storetest.Clock
 	fault       string
@@ -30,16 +30,16 @@ func openPlain(fault string) storetest.Backend {
 		return openLeasing(fault)
 	}
 	clock := storetest.NewClock()
-	store := &plain{states: map[fluxgate.KeyID]bucket.State{}, holds: map[fluxgate.KeyID]time.Duration{}, generations: map[[2]string]byte{}, clock: clock, fault: fault}
+	buckets := &plain{states: map[store.KeyID]bucket.State{}, holds: map[store.KeyID]time.Duration{}, generations: map[[2]string]byte{}, clock: clock, fault: fault}
 	if slices.Contains(memoryFaults, fault) {
-		return storetest.Backend{Advance: clock.Advance, Store: &forgetful{Store: store, clock: clock, fault: fault, known: map[fluxgate.KeyID]refused{}}}
+		return storetest.Backend{Advance: clock.Advance, Store: &forgetful{Store: buckets, clock: clock, fault: fault, known: map[store.KeyID]refused{}}}
 	}
-	return storetest.Backend{Advance: clock.Advance, Store: store}
+	return storetest.Backend{Advance: clock.Advance, Store: buckets}
 }
 
 func (p *plain) is(fault string) bool { return p.fault == fault }
 
-func (p *plain) place(k fluxgate.Key) fluxgate.KeyID {
+func (p *plain) place(k store.Key) store.KeyID {
 	id := k.ID
 	id[7] ^= p.generations[[2]string{k.RuleSet, k.Rule}] ^ p.generations[[2]string{k.RuleSet, ""}]<<4
 	if p.is("lets spellings collide") {
@@ -49,7 +49,7 @@ func (p *plain) place(k fluxgate.Key) fluxgate.KeyID {
 }
 
 // current returns a copy of the state of a key. One that is full is forgotten.
-func (p *plain) current(k fluxgate.Key, now int64) bucket.State {
+func (p *plain) current(k store.Key, now int64) bucket.State {
 	state := p.states[p.place(k)]
 	if now-state.At >= state.FullAfter() && !p.is("never takes slots back") && !p.is("makes debt of a lowered quota") {
 		return bucket.State{}
@@ -58,7 +58,7 @@ func (p *plain) current(k fluxgate.Key, now int64) bucket.State {
 	return state
 }
 
-func (p *plain) view(k fluxgate.Key, bands []fluxgate.ExactBand, now int64) *bucket.View {
+func (p *plain) view(k store.Key, bands []store.ExactBand, now int64) *bucket.View {
 	state := p.current(k, now)
 	idle := now - state.At
 	switch {
@@ -70,7 +70,7 @@ func (p *plain) view(k fluxgate.Key, bands []fluxgate.ExactBand, now int64) *buc
 	}
 	seen := bands
 	if p.is("matches bands by position alone") {
-		seen = append([]fluxgate.ExactBand(nil), bands...)
+		seen = append([]store.ExactBand(nil), bands...)
 		for i := range seen {
 			if i < len(state.Slots) {
 				seen[i].ID = state.Slots[i].ID
@@ -78,7 +78,7 @@ func (p *plain) view(k fluxgate.Key, bands []fluxgate.ExactBand, now int64) *buc
 		}
 	}
 	if p.is("keeps the debt of another rate") {
-		seen = append([]fluxgate.ExactBand(nil), bands...)
+		seen = append([]store.ExactBand(nil), bands...)
 		for i := range seen {
 			seen[i].Max = bucket.MaxUnits
 		}
@@ -147,7 +147,7 @@ func (p *plain) view(k fluxgate.Key, bands []fluxgate.ExactBand, now int64) *buc
 
 func roundUp(n, unit int64) int64 { return (n + unit - 1) / unit * unit }
 
-func (p *plain) write(k fluxgate.Key, bands []fluxgate.ExactBand, v *bucket.View) {
+func (p *plain) write(k store.Key, bands []store.ExactBand, v *bucket.View) {
 	if p.is("loses fractions") {
 		for i := range bands {
 			v.Levels[i] = roundUp(v.Levels[i], bands[i].Unit)
@@ -155,7 +155,7 @@ func (p *plain) write(k fluxgate.Key, bands []fluxgate.ExactBand, v *bucket.View
 	}
 	state := p.current(k, v.Now)
 	state.Slots = slices.DeleteFunc(state.Slots, func(slot bucket.Slot) bool {
-		known := slices.ContainsFunc(bands, func(b fluxgate.ExactBand) bool { return b.ID == slot.ID })
+		known := slices.ContainsFunc(bands, func(b store.ExactBand) bool { return b.ID == slot.ID })
 		return p.is("forgets bands that are not asked for") && !known || p.is("forgets other versions of a band") && known
 	})
 	state.Store(bands, v)
@@ -165,16 +165,16 @@ func (p *plain) write(k fluxgate.Key, bands []fluxgate.ExactBand, v *bucket.View
 	}
 }
 
-func (p *plain) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
+func (p *plain) Take(ctx context.Context, demands []store.Demand, out *store.Outcome) error {
 	return p.decide(ctx, demands, out, true)
 }
 
-func (p *plain) Peek(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
+func (p *plain) Peek(ctx context.Context, demands []store.Demand, out *store.Outcome) error {
 	return p.decide(ctx, demands, out, p.is("takes on a peek"))
 }
 
-func (p *plain) decide(_ context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome, take bool) error {
-	if err := fluxgate.CheckDemands(demands); err != nil && !p.is("takes broken demands") {
+func (p *plain) decide(_ context.Context, demands []store.Demand, out *store.Outcome, take bool) error {
+	if err := store.CheckDemands(demands); err != nil && !p.is("takes broken demands") {
 		return err
 	}
 	p.mu.Lock()
@@ -205,13 +205,13 @@ func (p *plain) decide(_ context.Context, demands []fluxgate.Demand, out *fluxga
 		}
 		result.Now = now
 		p.evaluate(d, views[i], result)
-		if (d.Shadow && p.is("lets shadow rules veto") || d.Alternative && p.is("rejects if one alternative is over")) && result.Status != fluxgate.OK {
+		if (d.Shadow && p.is("lets shadow rules veto") || d.Alternative && p.is("rejects if one alternative is over")) && result.Status != store.OK {
 			vetoed = true
 		}
 	}
 	out.Decide(demands)
 	if vetoed {
-		out.Admission = fluxgate.NotAdmitted
+		out.Admission = store.NotAdmitted
 	}
 	if p.is("reads and writes apart") {
 		p.mu.Unlock()
@@ -225,7 +225,7 @@ func (p *plain) decide(_ context.Context, demands []fluxgate.Demand, out *fluxga
 }
 
 // cost is what a demand is decided for.
-func (p *plain) cost(d *fluxgate.Demand, v *bucket.View) int64 {
+func (p *plain) cost(d *store.Demand, v *bucket.View) int64 {
 	switch {
 	case d.Min == 0 || p.is("grants nothing in part"):
 		return d.Cost
@@ -241,7 +241,7 @@ func (p *plain) cost(d *fluxgate.Demand, v *bucket.View) int64 {
 	return v.Grant(d.Bands, d.Min, d.Cost)
 }
 
-func (p *plain) evaluate(d *fluxgate.Demand, v *bucket.View, result *fluxgate.Result) {
+func (p *plain) evaluate(d *store.Demand, v *bucket.View, result *store.Result) {
 	if d.CountsRefused() && !p.is("counts no refused hits") {
 		bucketmath.Evaluate(d, v, result)
 		return
@@ -254,7 +254,7 @@ func (p *plain) evaluate(d *fluxgate.Demand, v *bucket.View, result *fluxgate.Re
 			if wait := v.PositiveAfter(d.Bands, i); wait > 0 && !p.is("admits overdrafts of empty buckets") {
 				result.Bands[i].Wait = time.Duration(wait) * time.Microsecond
 				result.Wait = max(result.Wait, result.Bands[i].Wait)
-				result.Status = fluxgate.Rejected
+				result.Status = store.Rejected
 			}
 		}
 		return
@@ -262,7 +262,7 @@ func (p *plain) evaluate(d *fluxgate.Demand, v *bucket.View, result *fluxgate.Re
 	cost := p.cost(d, v)
 	if !bucket.Affordable(d.Bands, cost) || p.is("takes a slot for each token") && d.Bands[0].Kind == bucket.Concurrency && cost > d.Bands[0].Capacity {
 		if !p.is("waits for what can never come") {
-			result.Status = fluxgate.TooCostly
+			result.Status = store.TooCostly
 			return
 		}
 		cost = d.Bands[len(d.Bands)-1].Capacity
@@ -270,7 +270,7 @@ func (p *plain) evaluate(d *fluxgate.Demand, v *bucket.View, result *fluxgate.Re
 	for i := range d.Bands {
 		wait := v.WaitOf(d.Bands, i, cost)
 		if wait > 0 && d.Bands[i].Kind != bucket.TokenBucket && !p.is("waits for any kind") {
-			result.Status = fluxgate.Rejected
+			result.Status = store.Rejected
 		}
 		if p.is("wakes waiters early") && wait > 0 {
 			wait--
@@ -278,22 +278,22 @@ func (p *plain) evaluate(d *fluxgate.Demand, v *bucket.View, result *fluxgate.Re
 		result.Bands[i].Wait = time.Duration(wait) * time.Microsecond
 		result.Wait = max(result.Wait, result.Bands[i].Wait)
 	}
-	if result.Status == fluxgate.Rejected {
+	if result.Status == store.Rejected {
 		return
 	}
 	if result.Wait > d.MaxWait && (d.MaxWait == 0 || !p.is("accepts any wait")) {
-		result.Status = fluxgate.Rejected
+		result.Status = store.Rejected
 		return
 	}
 	result.Granted = cost
 }
 
-func (p *plain) commit(d *fluxgate.Demand, v *bucket.View, result *fluxgate.Result, admitted, take bool) {
+func (p *plain) commit(d *store.Demand, v *bucket.View, result *store.Result, admitted, take bool) {
 	cost := p.cost(d, v)
 	if p.is("takes one for nothing") {
 		cost = max(1, cost)
 	}
-	fits := result.Status == fluxgate.OK
+	fits := result.Status == store.OK
 	switch {
 	case !take:
 	case d.CountsRefused() && (d.Debited(result.Status) && !p.is("counts no refused hits") || p.is("counts refused requests everywhere")):
@@ -348,8 +348,8 @@ func (p *plain) commit(d *fluxgate.Demand, v *bucket.View, result *fluxgate.Resu
 	}
 }
 
-func (p *plain) Settle(_ context.Context, takes fluxgate.Takes, costs []int64) ([]fluxgate.Settlement, error) {
-	if err := fluxgate.CheckTakes(takes, costs); err != nil {
+func (p *plain) Settle(_ context.Context, takes store.Takes, costs []int64) ([]store.Settlement, error) {
+	if err := store.CheckTakes(takes, costs); err != nil {
 		if p.is("settles anything") {
 			err = nil
 		}
@@ -358,7 +358,7 @@ func (p *plain) Settle(_ context.Context, takes fluxgate.Takes, costs []int64) (
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.clock.Now().UnixMicro()
-	var settled []fluxgate.Settlement
+	var settled []store.Settlement
 	for i, t := range takes {
 		actual := costs[i]
 		if p.is("settles all takes at the first cost") {
@@ -409,12 +409,12 @@ func (p *plain) Settle(_ context.Context, takes fluxgate.Takes, costs []int64) (
 				p.states[p.place(t.Key)] = state
 			}
 		}
-		settled = append(settled, fluxgate.Settlement{Returned: max(0, tokens), Charged: max(0, -tokens)})
+		settled = append(settled, store.Settlement{Returned: max(0, tokens), Charged: max(0, -tokens)})
 	}
 	return settled, nil
 }
 
-func (p *plain) Extend(_ context.Context, takes fluxgate.Takes) (held []bool, err error) {
+func (p *plain) Extend(_ context.Context, takes store.Takes) (held []bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.clock.Now().UnixMicro()
@@ -439,14 +439,14 @@ func (p *plain) Extend(_ context.Context, takes fluxgate.Takes) (held []bool, er
 	return held, nil
 }
 
-func (p *plain) Reset(_ context.Context, what fluxgate.Reset) (bool, error) {
+func (p *plain) Reset(_ context.Context, what store.Reset) (bool, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case p.is("resets nothing"):
 	case p.is("resets everything"):
 		clear(p.states)
-	case what.ID == fluxgate.KeyID{}:
+	case what.ID == store.KeyID{}:
 		p.generations[[2]string{what.RuleSet, what.Rule}]++
 	default:
 		delete(p.states, p.place(what.Key))

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 var settleChecks = []Check{
@@ -40,7 +40,7 @@ func settleGivesBack(t testing.TB, b Backend) {
 	}
 	d.Cost = 10
 	out = f.mustTake(d)
-	if s := f.settle(10, out, d); s != (fluxgate.Settlement{}) {
+	if s := f.settle(10, out, d); s != (store.Settlement{}) {
 		t.Errorf("settling at the same cost is %+v, want nothing", s)
 	}
 	if left := f.remaining(d); left != 60 {
@@ -52,9 +52,9 @@ func settleGivesBack(t testing.TB, b Backend) {
 func settleEach(t testing.TB, b Backend) {
 	f := newFixture(t, b)
 	requests, tokens, cents := f.demand(1, band("", 100, 1, time.Hour)), f.demand(500, band("", 10_000, 1, time.Hour)), f.demand(50, band("", 1_000, 1, time.Hour))
-	demands := []fluxgate.Demand{requests, tokens, cents}
-	settled := f.settleEach(fluxgate.NewTakes(demands, f.mustTake(demands...)), 1, 900, 20)
-	for i, want := range []fluxgate.Settlement{{}, {Charged: 400}, {Returned: 30}} {
+	demands := []store.Demand{requests, tokens, cents}
+	settled := f.settleEach(store.NewTakes(demands, f.mustTake(demands...)), 1, 900, 20)
+	for i, want := range []store.Settlement{{}, {Charged: 400}, {Returned: 30}} {
 		if settled[i] != want {
 			t.Errorf("take %d is settled by %+v, want %+v", i, settled[i], want)
 		}
@@ -68,18 +68,18 @@ func settleEach(t testing.TB, b Backend) {
 
 func settleOfNothing(t testing.TB, b Backend) {
 	f := newFixture(t, b)
-	for name, takes := range map[string]fluxgate.Takes{
-		"none": nil, "an empty list": {}, "one without bands": {{Cost: 1}}, "one with too many bands": {{Cost: 1, Bands: make([]fluxgate.ExactBand, fluxgate.MaxBands+1)}},
+	for name, takes := range map[string]store.Takes{
+		"none": nil, "an empty list": {}, "one without bands": {{Cost: 1}}, "one with too many bands": {{Cost: 1, Bands: make([]store.ExactBand, store.MaxBands+1)}},
 	} {
-		if s, err := f.Store.Settle(f.Context(), takes, takes.Same(1)); !errors.Is(err, fluxgate.ErrDemand) {
-			t.Errorf("settling takes, %s: %+v, %v; want %v", name, s, err, fluxgate.ErrDemand)
+		if s, err := f.Store.Settle(f.Context(), takes, takes.Same(1)); !errors.Is(err, store.ErrDemand) {
+			t.Errorf("settling takes, %s: %+v, %v; want %v", name, s, err, store.ErrDemand)
 		}
 	}
 	d := f.demand(1, band("", 5, 5, time.Hour))
-	takes := fluxgate.NewTakes([]fluxgate.Demand{d}, f.mustTake(d))
+	takes := store.NewTakes([]store.Demand{d}, f.mustTake(d))
 	for _, actual := range [][]int64{{-1}, {}, {1, 1}} {
-		if s, err := f.Store.Settle(f.Context(), takes, actual); !errors.Is(err, fluxgate.ErrDemand) {
-			t.Errorf("settling one take at the costs %d: %+v, %v; want %v", actual, s, err, fluxgate.ErrDemand)
+		if s, err := f.Store.Settle(f.Context(), takes, actual); !errors.Is(err, store.ErrDemand) {
+			t.Errorf("settling one take at the costs %d: %+v, %v; want %v", actual, s, err, store.ErrDemand)
 		}
 	}
 }
@@ -208,8 +208,8 @@ func settleNeverCreates(t testing.TB, b Backend) {
 		capacity := 1 + r.Int64N(4)
 		d := f.demand(1, band("", capacity, 1+r.Int64N(3), time.Second))
 		var events []handedOut
-		var outs []*fluxgate.Outcome
-		var demands []fluxgate.Demand
+		var outs []*store.Outcome
+		var demands []store.Demand
 		for range 50 {
 			f.Advance(time.Duration(r.Int64N(int64(time.Second))).Truncate(time.Microsecond))
 			if len(outs) > 0 && r.IntN(3) == 0 {
@@ -237,7 +237,7 @@ func settleNeverCreates(t testing.TB, b Backend) {
 }
 
 // tooMany finds the interval with the most units above capacity + R·T/D.
-func tooMany(b fluxgate.ExactBand, events []handedOut) (from, to, units, most int64) {
+func tooMany(b store.ExactBand, events []handedOut) (from, to, units, most int64) {
 	events = slices.Clone(events)
 	slices.SortFunc(events, func(x, y handedOut) int { return cmp.Compare(x.due, y.due) })
 	most = 1 << 62

@@ -1,4 +1,4 @@
-// Package storetest is the conformance suite of a [fluxgate.Store]: checks that
+// Package storetest is the conformance suite of a [store.Store]: checks that
 // fail if a store is not exact. Run it on your own store:
 //
 //	func TestStore(t *testing.T) {
@@ -19,19 +19,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // Backend is a store under test.
 type Backend struct {
 	// Store is the store. The suite does not close it.
-	Store fluxgate.Store
+	Store store.Store
 	// Advance moves the store's clock, also back. Nothing else may move it
 	// while a check runs.
 	Advance func(time.Duration)
 	// Gateway opens another gateway to the same buckets, on the same clock. The suite
 	// does not close it. Nil means that Store serves as each gateway.
-	Gateway func(t testing.TB) fluxgate.Store
+	Gateway func(t testing.TB) store.Store
 	// Leases are the bounds of gateways that take tokens ahead. The zero value is that
 	// of gateways that do not.
 	Leases Leases

@@ -4,7 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 var expiryChecks = []Check{
@@ -56,7 +57,7 @@ func fullAfterIsExact(t testing.TB, b Backend) {
 func changeIsNoRefill(t testing.TB, b Backend) {
 	for _, c := range []struct {
 		name     string
-		from, to fluxgate.Band
+		from, to rules.Band
 		used     int64
 		want     int64 // left under the new numbers
 	}{
@@ -128,9 +129,9 @@ func consumptionFollowsLabel(t testing.TB, b Backend) {
 	}
 
 	// Without labels bands are known by their places. Slots in front of one are no version of it.
-	slots, tokens := fluxgate.Band{Kind: fluxgate.Concurrency, Capacity: 2, Hold: time.Minute}, band("", 10, 10, time.Hour)
+	slots, tokens := rules.Band{Kind: rules.Concurrency, Capacity: 2, Hold: time.Minute}, band("", 10, 10, time.Hour)
 	d = again(f.demand(2, tokens))
-	for left, bands := range [][]fluxgate.ExactBand{d.Bands, f.bands(slots, tokens), d.Bands, f.bands(slots, tokens)} {
+	for left, bands := range [][]store.ExactBand{d.Bands, f.bands(slots, tokens), d.Bands, f.bands(slots, tokens)} {
 		d.Bands = bands
 		if got, want := f.mustTake(again(d)).Results[0].Bands[len(bands)-1].Remaining, int64(8-2*left); got != want {
 			t.Errorf("%d tokens left after take %d, with a concurrency limit in front of every other, want %d", got, left+1, want)

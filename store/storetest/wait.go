@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 var waitChecks = []Check{
@@ -86,9 +86,9 @@ func waitIsExact(t testing.TB, b Backend) {
 			t.Fatalf("due at %d, want %d", got-start, due-start)
 		}
 	}
-	var out fluxgate.Outcome
+	var out store.Outcome
 	d.Cost = 0
-	if err := f.Store.Peek(f.Context(), []fluxgate.Demand{d}, &out); err != nil {
+	if err := f.Store.Peek(f.Context(), []store.Demand{d}, &out); err != nil {
 		t.Fatal(err)
 	}
 	if got := out.Results[0].Bands[0].Remaining; got != 0 {

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/bench/figure"
 	"github.com/fluxgate/fluxgate/rules"
 )
@@ -58,7 +57,7 @@ func firstOnMongo(t *testing.T, s *served) {
 func decoding(t *testing.T, text []byte) time.Duration {
 	t.Helper()
 	start := time.Now()
-	_, err := fluxgate.ParseRuleSet(text)
+	_, err := rules.Parse(text)
 	do(t, err)
 	return time.Since(start)
 }
@@ -87,7 +86,7 @@ func comparing(t *testing.T, report *figure.Report, s *served) {
 				Changes []json.RawMessage `json:"changes"`
 			}
 			do(t, json.NewDecoder(r.Body).Decode(&diff))
-			if len(diff.Changes) != fluxgate.MaxRules/10 {
+			if len(diff.Changes) != rules.MaxRules/10 {
 				t.Fatalf("%d rules differ", len(diff.Changes))
 			}
 		})
@@ -101,7 +100,7 @@ func comparing(t *testing.T, report *figure.Report, s *served) {
 func listing(t *testing.T, report *figure.Report, s *served) {
 	t.Helper()
 	for i := range 2_000 {
-		set, err := fluxgate.NewRuleSet(fmt.Sprintf("set-%d", i), fluxgate.Rule{ID: fmt.Sprintf("of-set-%d", i), Bands: []fluxgate.Band{fluxgate.PerMinute(1)}})
+		set, err := rules.NewSet(fmt.Sprintf("set-%d", i), rules.Rule{ID: fmt.Sprintf("of-set-%d", i), Bands: []rules.Band{rules.PerMinute(1)}})
 		do(t, err)
 		_, err = s.Put(t.Context(), set, rules.Change{})
 		do(t, err)

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/server"
 	"github.com/fluxgate/fluxgate/server/config"
 )
@@ -38,14 +38,14 @@ func serve(t *testing.T, set ...string) *served {
 
 // largest is a rule set of as many rules as there may be, of the usual kind. A
 // tenth of the rules differs by the variant.
-func largest(t *testing.T, variant int64) *fluxgate.RuleSet {
+func largest(t *testing.T, variant int64) *rules.Set {
 	t.Helper()
-	all := make([]fluxgate.Rule, fluxgate.MaxRules)
+	all := make([]rules.Rule, rules.MaxRules)
 	for i := range all {
-		all[i] = fluxgate.Rule{
+		all[i] = rules.Rule{
 			ID: fmt.Sprintf("rule-%d", i), Paths: []string{fmt.Sprintf("/api/v1/service-%d/*/items/**", i)}, Methods: []string{"GET"},
-			Scope: fluxgate.ScopeIP, Priority: i % 10,
-			Bands: []fluxgate.Band{
+			Scope: rules.ScopeIP, Priority: i % 10,
+			Bands: []rules.Band{
 				{Label: "per-second", Capacity: 100, Refill: time.Second}, {Label: "per-minute", Capacity: 1000, Refill: time.Minute},
 			},
 			Attributes: map[string]any{"tenant": "enterprise", "tier": "premium"},
@@ -54,7 +54,7 @@ func largest(t *testing.T, variant int64) *fluxgate.RuleSet {
 			all[i].Bands[1].Capacity += variant
 		}
 	}
-	set, err := fluxgate.NewRuleSet("largest", all...)
+	set, err := rules.NewSet("largest", all...)
 	do(t, err)
 	return set
 }

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/bench/figure"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/memstore"
 )
 
@@ -63,14 +63,14 @@ func together(cores int32, callers [2]func()) time.Duration {
 func twoCallers(stores ...*memstore.Store) (callers [2]func()) {
 	const keys, perTurn = 50_000, 5_000
 	for i := range callers {
-		own := make([]fluxgate.KeyID, keys)
+		own := make([]store.KeyID, keys)
 		for k := range own {
 			own[k] = key(uint64(i*keys + k))
 		}
 		first := 0
 		callers[i] = func() {
-			demands := []fluxgate.Demand{newDemand()}
-			var out fluxgate.Outcome
+			demands := []store.Demand{newDemand()}
+			var out store.Outcome
 			for _, id := range own[first:][:perTurn] {
 				demands[0].Key.ID = id
 				take(stores[i], demands, &out)

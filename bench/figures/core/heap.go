@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"runtime"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/bench/figure"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // heap measures what a live bucket takes, and that callers without number do
@@ -46,12 +46,12 @@ func heapAfterFlood(bound, callers int) float64 {
 }
 
 // fill takes from the keys in [from, to), each once.
-func fill(store fluxgate.Store, from, to int) {
-	demands := []fluxgate.Demand{newDemand()}
-	var out fluxgate.Outcome
+func fill(buckets store.Store, from, to int) {
+	demands := []store.Demand{newDemand()}
+	var out store.Outcome
 	for n := from; n < to; n++ {
 		demands[0].Key.ID = key(uint64(n))
-		take(store, demands, &out)
+		take(buckets, demands, &out)
 	}
 }
 
@@ -64,17 +64,17 @@ func heapInUse() uint64 {
 }
 
 // newDemand asks for one token of one band.
-func newDemand() fluxgate.Demand {
+func newDemand() store.Demand {
 	band, err := plenty.Exact(0)
 	must(err)
-	return fluxgate.Demand{
-		Key:   fluxgate.Key{RuleSet: "api", Rule: "by-address"},
-		Bands: []fluxgate.ExactBand{band}, Cost: 1,
+	return store.Demand{
+		Key:   store.Key{RuleSet: "api", Rule: "by-address"},
+		Bands: []store.ExactBand{band}, Cost: 1,
 	}
 }
 
 // key is the key of a caller: a hash, as the engine makes them.
-func key(caller uint64) fluxgate.KeyID {
+func key(caller uint64) store.KeyID {
 	sum := sha256.Sum256(binary.LittleEndian.AppendUint64(nil, caller))
-	return fluxgate.KeyID(sum[:16])
+	return store.KeyID(sum[:16])
 }

@@ -7,16 +7,19 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/bench/figure"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/memstore"
-	"golang.org/x/time/rate"
 )
 
 // plenty is a band that nothing here ever empties, because an admitted request
 // has the most to do, and of which a token is so slow to come back that no
 // bucket is full and forgotten while it is measured.
-var plenty = fluxgate.Band{Capacity: 100_000_000, RefillTokens: 1, Refill: 10 * time.Second}
+var plenty = rules.Band{Capacity: 100_000_000, RefillTokens: 1, Refill: 10 * time.Second}
 
 func speed(report *figure.Report) {
 	control := newControl()
@@ -59,25 +62,25 @@ func newControl() func(n int) {
 
 // oneKey takes from one key with one band.
 func oneKey() func(n int) {
-	store := newStore(0)
-	demands := []fluxgate.Demand{newDemand()}
+	buckets := newStore(0)
+	demands := []store.Demand{newDemand()}
 	demands[0].Key.ID = key(1)
-	var out fluxgate.Outcome
+	var out store.Outcome
 	return func(n int) {
 		for range n {
-			take(store, demands, &out)
+			take(buckets, demands, &out)
 		}
 	}
 }
 
 // threeRules checks requests to which three rules of two bands each apply.
 func threeRules() func(n int) {
-	bands := []fluxgate.Band{plenty, plenty}
-	set, err := fluxgate.NewRuleSet("api",
-		fluxgate.Rule{ID: "everyone", Scope: fluxgate.ScopeGlobal, Bands: bands},
-		fluxgate.Rule{ID: "by-address", Paths: []string{"/api/**"}, Scope: fluxgate.ScopeIP, Bands: bands},
-		fluxgate.Rule{ID: "by-user", Paths: []string{"/api/users/*"}, Methods: []string{"GET"},
-			Scope: fluxgate.ScopeUser, Bands: bands},
+	bands := []rules.Band{plenty, plenty}
+	set, err := rules.NewSet("api",
+		rules.Rule{ID: "everyone", Scope: rules.ScopeGlobal, Bands: bands},
+		rules.Rule{ID: "by-address", Paths: []string{"/api/**"}, Scope: rules.ScopeIP, Bands: bands},
+		rules.Rule{ID: "by-user", Paths: []string{"/api/users/*"}, Methods: []string{"GET"},
+			Scope: rules.ScopeUser, Bands: bands},
 	)
 	must(err)
 	engine, err := fluxgate.New(newStore(0), fluxgate.Static(set), fluxgate.WithRuleSet("api"))
@@ -103,8 +106,8 @@ func newStore(maxBuckets int) *memstore.Store {
 	return store
 }
 
-func take(store fluxgate.Store, demands []fluxgate.Demand, out *fluxgate.Outcome) {
-	must(store.Take(context.Background(), demands, out))
+func take(buckets store.Store, demands []store.Demand, out *store.Outcome) {
+	must(buckets.Take(context.Background(), demands, out))
 	if !out.Admitted() {
 		panic("the store rejects")
 	}

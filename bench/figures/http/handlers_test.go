@@ -6,11 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
-	"github.com/fluxgate/fluxgate/httplimit"
-	"github.com/fluxgate/fluxgate/internal/testenv"
-	"github.com/fluxgate/fluxgate/store/memstore"
-	"github.com/fluxgate/fluxgate/store/redisstore"
 	"github.com/go-chi/httprate"
 	"github.com/redis/go-redis/v9"
 	"github.com/throttled/throttled/v2"
@@ -20,6 +15,14 @@ import (
 	ulule "github.com/ulule/limiter/v3/drivers/middleware/stdlib"
 	ululememory "github.com/ulule/limiter/v3/drivers/store/memory"
 	ululeredis "github.com/ulule/limiter/v3/drivers/store/redis"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/httplimit"
+	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
+	"github.com/fluxgate/fluxgate/store/memstore"
+	"github.com/fluxgate/fluxgate/store/redisstore"
 )
 
 // perMinute is the limit of each address, which no address reaches: allowed
@@ -31,26 +34,26 @@ var bare = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Wri
 type middleware = func(http.Handler) http.Handler
 
 // ours limits each address, with all headers on.
-func ours(t *testing.T, store fluxgate.Store) middleware {
+func ours(t *testing.T, buckets store.Store) middleware {
 	t.Helper()
-	rules := fluxgate.Must(fluxgate.NewRuleSet("api", fluxgate.Rule{
-		ID: "per-ip", Scope: fluxgate.ScopeIP, Bands: []fluxgate.Band{{Label: "per-minute", Capacity: 10_000_000, RefillTokens: 10_000_000, Refill: time.Second}},
+	set := fluxgate.Must(rules.NewSet("api", rules.Rule{
+		ID: "per-ip", Scope: rules.ScopeIP, Bands: []rules.Band{{Label: "per-minute", Capacity: 10_000_000, RefillTokens: 10_000_000, Refill: time.Second}},
 	}))
-	return fluxgate.Must(httplimit.New(fluxgate.Must(fluxgate.New(store, fluxgate.Static(rules), fluxgate.WithOnFailure(fluxgate.FailClosed)))))
+	return fluxgate.Must(httplimit.New(fluxgate.Must(fluxgate.New(buckets, fluxgate.Static(set), fluxgate.WithOnFailure(rules.FailClosed)))))
 }
 
-func memory(t *testing.T) fluxgate.Store {
+func memory(t *testing.T) store.Store {
 	t.Helper()
-	store := fluxgate.Must(memstore.New(memstore.Config{}))
-	t.Cleanup(func() { _ = store.Close() })
-	return store
+	buckets := fluxgate.Must(memstore.New(memstore.Config{}))
+	t.Cleanup(func() { _ = buckets.Close() })
+	return buckets
 }
 
-func shared(t *testing.T, server *testenv.Server) fluxgate.Store {
+func shared(t *testing.T, server *testenv.Server) store.Store {
 	t.Helper()
-	store := fluxgate.Must(redisstore.Open(t.Context(), server.URI(), redisstore.Config{Timeout: 5 * time.Second}))
-	t.Cleanup(func() { _ = store.Close() })
-	return store
+	buckets := fluxgate.Must(redisstore.Open(t.Context(), server.URI(), redisstore.Config{Timeout: 5 * time.Second}))
+	t.Cleanup(func() { _ = buckets.Close() })
+	return buckets
 }
 
 func httprateInMemory(next http.Handler) http.Handler {

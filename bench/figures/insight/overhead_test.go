@@ -15,6 +15,7 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/bench/figure"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/server"
 	"github.com/fluxgate/fluxgate/server/config"
 	"github.com/fluxgate/fluxgate/server/insight"
@@ -106,7 +107,7 @@ func load(t *testing.T, client *http.Client, url string, bodies []string, reques
 func allocations(t *testing.T, report *figure.Report) {
 	t.Helper()
 	perCheck := func(observer func(func() *fluxgate.Engine) fluxgate.Observer) float64 {
-		set, err := fluxgate.NewRuleSet("api", fluxgate.Rule{ID: "per-user", Scope: fluxgate.ScopeUser, Bands: []fluxgate.Band{fluxgate.PerSecond(100)}})
+		set, err := rules.NewSet("api", rules.Rule{ID: "per-user", Scope: rules.ScopeUser, Bands: []rules.Band{rules.PerSecond(100)}})
 		do(t, err)
 		store, err := memstore.New(memstore.Config{})
 		do(t, err)

@@ -10,9 +10,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/bench/figure"
 	"github.com/fluxgate/fluxgate/internal/simulate"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 const (
@@ -24,10 +24,10 @@ const (
 // under three rules that all apply to each of them. It is counted in time of the
 // processor: the machine may be busy with other work.
 func SimulateLinesPerSecond(ctx context.Context) (float64, error) {
-	set, err := fluxgate.NewRuleSet("api-limits",
-		fluxgate.Rule{ID: "per-ip", Paths: []string{"/api/**"}, Scope: fluxgate.ScopeIP, Bands: []fluxgate.Band{fluxgate.PerMinute(100)}},
-		fluxgate.Rule{ID: "per-user", Paths: []string{"/api/**"}, Scope: fluxgate.ScopeUser, Bands: []fluxgate.Band{fluxgate.PerMinute(50)}},
-		fluxgate.Rule{ID: "all", Bands: []fluxgate.Band{fluxgate.PerMinute(10_000)}},
+	set, err := rules.NewSet("api-limits",
+		rules.Rule{ID: "per-ip", Paths: []string{"/api/**"}, Scope: rules.ScopeIP, Bands: []rules.Band{rules.PerMinute(100)}},
+		rules.Rule{ID: "per-user", Paths: []string{"/api/**"}, Scope: rules.ScopeUser, Bands: []rules.Band{rules.PerMinute(50)}},
+		rules.Rule{ID: "all", Bands: []rules.Band{rules.PerMinute(10_000)}},
 	)
 	if err != nil {
 		return 0, err

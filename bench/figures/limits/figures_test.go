@@ -14,11 +14,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/redis/go-redis/v9"
+
 	"github.com/fluxgate/fluxgate/bench/figure"
 	"github.com/fluxgate/fluxgate/bench/redisload"
 	"github.com/fluxgate/fluxgate/internal/testenv"
-	"github.com/redis/go-redis/v9"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 var measure = flag.Bool("figures", false, "measure the figures, which takes minutes")
@@ -29,9 +30,9 @@ var before string
 func TestMain(m *testing.M) { testenv.Main(m) }
 
 var (
-	quota  = fluxgate.Band{Kind: fluxgate.Quota, Capacity: 10_000, Period: "month"}
-	window = fluxgate.Band{Kind: fluxgate.SlidingWindow, Capacity: 1_000, Refill: time.Hour}
-	slots  = fluxgate.Band{Kind: fluxgate.Concurrency, Capacity: 1_000, Hold: time.Hour}
+	quota  = rules.Band{Kind: rules.Quota, Capacity: 10_000, Period: "month"}
+	window = rules.Band{Kind: rules.SlidingWindow, Capacity: 1_000, Refill: time.Hour}
+	slots  = rules.Band{Kind: rules.Concurrency, Capacity: 1_000, Hold: time.Hour}
 )
 
 func TestFigures(t *testing.T) {
@@ -42,7 +43,7 @@ func TestFigures(t *testing.T) {
 	store := redisload.Open(t, server.URI())
 	// All buckets outlive the measurement: to expire those of one kind would slow down
 	// the kind that is measured next.
-	bucket := redisload.Take(t, store, 1, fluxgate.PerDay(1_000))
+	bucket := redisload.Take(t, store, 1, rules.PerDay(1_000))
 	kinds := []struct {
 		name  string
 		bar   float64
@@ -75,7 +76,7 @@ func TestFigures(t *testing.T) {
 	report.AtMost("limits-bytes-quota", redisload.BytesPerBucket(t, quota), 200, " B")
 	report.AtMost("limits-bytes-sliding-window", redisload.BytesPerBucket(t, window), 350, " B")
 	// The holders have a key of their own: this is one request under way.
-	report.AtMost("limits-bytes-concurrency", redisload.BytesPerBucket(t, fluxgate.Band{Kind: fluxgate.Concurrency, Capacity: 100, Hold: time.Hour}), 500, " B")
+	report.AtMost("limits-bytes-concurrency", redisload.BytesPerBucket(t, rules.Band{Kind: rules.Concurrency, Capacity: 100, Hold: time.Hour}), 500, " B")
 	if report.ExitCode() != 0 {
 		t.Fail()
 	}
@@ -93,9 +94,9 @@ func scriptsRatio(t *testing.T, server *testenv.Server) float64 {
 		t.Fatal(err)
 	}
 	store := redisload.Open(t, server.URI())
-	second := fluxgate.PerSecond(1_000_000)
+	second := rules.PerSecond(1_000_000)
 	one := redisload.Take(t, store, 1, second)
-	several := redisload.Take(t, store, 3, second, fluxgate.PerHour(1_000_000_000))
+	several := redisload.Take(t, store, 3, second, rules.PerHour(1_000_000_000))
 	lowest := 0.0
 	for _, c := range []struct {
 		name   string

@@ -9,11 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/redis/go-redis/v9"
+
 	"github.com/fluxgate/fluxgate/bench/figure"
 	"github.com/fluxgate/fluxgate/bench/redisload"
 	"github.com/fluxgate/fluxgate/internal/testenv"
-	"github.com/redis/go-redis/v9"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 var measure = flag.Bool("figures", false, "measure the figures, which takes minutes")
@@ -36,9 +37,9 @@ func TestFigures(t *testing.T) {
 	}
 	store := redisload.Open(t, server.URI())
 
-	minute := fluxgate.PerMinute(100)
+	minute := rules.PerMinute(100)
 	one := redisload.Take(t, store, 1, minute)
-	three := redisload.Take(t, store, 3, fluxgate.PerSecond(100), minute)
+	three := redisload.Take(t, store, 3, rules.PerSecond(100), minute)
 	rate := redisRate(client)
 	var vsDocuments, vsRate, vsOne, p99 []float64
 	for range 7 {
@@ -59,15 +60,15 @@ func TestFigures(t *testing.T) {
 	report.AtMost("redis-p99-vs-redis_rate", figure.MedianOf(p99), 1, "×")
 	report.AtLeast("redis-three-rules-vs-one", figure.MedianOf(vsOne), 0.35, "×")
 
-	lone := redisload.Take(t, store, 1, fluxgate.PerSecond(1_000_000))
+	lone := redisload.Take(t, store, 1, rules.PerSecond(1_000_000))
 	call := redisload.RecordCalls(t, server, 1, func() error { return lone(t.Context(), 0, 0) })[0]
 	report.AtMost("redis-lone-latency-vs-go-redis", latencyRatio(t, server.Addr(), call, 1, 1_000), 1.15, "×")
 	proxy := testenv.StartProxy(t, server.Addr())
 	proxy.SetLatency(500*time.Microsecond, 500*time.Microsecond)
 	report.AtMost("redis-slow-network-p50-vs-go-redis", latencyRatio(t, proxy.Addr(), call, 64, 50), 1.3, "×")
 
-	day := fluxgate.PerDay(1_000)
-	hour, slow := fluxgate.PerHour(500), fluxgate.Band{Capacity: 100, RefillTokens: 1, Refill: time.Minute}
+	day := rules.PerDay(1_000)
+	hour, slow := rules.PerHour(500), rules.Band{Capacity: 100, RefillTokens: 1, Refill: time.Minute}
 	report.AtMost("redis-bytes-per-bucket-1-band", redisload.BytesPerBucket(t, day), 200, " B")
 	report.AtMost("redis-bytes-per-bucket-3-bands", redisload.BytesPerBucket(t, day, hour, slow), 250, " B")
 	longest, err := longestCall(t)

@@ -8,11 +8,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/redis/go-redis/v9"
+
 	"github.com/fluxgate/fluxgate/bench/figure"
 	"github.com/fluxgate/fluxgate/bench/redisload"
 	"github.com/fluxgate/fluxgate/internal/testenv"
-	"github.com/redis/go-redis/v9"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // p50 is the median latency of so many callers, each deciding so often.
@@ -44,7 +46,7 @@ func latencyRatio(t *testing.T, addr string, call []any, callers, times int) flo
 	t.Helper()
 	plain := redis.NewClient(&redis.Options{Addr: addr, PoolSize: callers, MaxRetries: -1})
 	defer func() { _ = plain.Close() }()
-	take := redisload.Take(t, redisload.Open(t, "redis://"+addr), 1, fluxgate.PerSecond(1_000_000))
+	take := redisload.Take(t, redisload.Open(t, "redis://"+addr), 1, rules.PerSecond(1_000_000))
 	var ratios []float64
 	for round := range 15 {
 		own := p50(t, callers, times, func(caller int) error { return take(t.Context(), caller, uint64(round)) })
@@ -59,14 +61,14 @@ func longestCall(t *testing.T) (time.Duration, error) {
 	t.Helper()
 	ctx := t.Context()
 	server := testenv.StartStandalone(t, testenv.Config{})
-	store := redisload.Open(t, server.URI())
+	buckets := redisload.Open(t, server.URI())
 	for _, setting := range []string{"slowlog-log-slower-than 0", "slowlog-max-len 100000"} {
 		name, value, _ := strings.Cut(setting, " ")
 		if _, err := server.Do(ctx, "CONFIG", "SET", name, value); err != nil {
 			return 0, err
 		}
 	}
-	take := redisload.Take(t, store, fluxgate.MaxMatches, fluxgate.PerMinute(100))
+	take := redisload.Take(t, buckets, store.MaxMatches, rules.PerMinute(100))
 	redisload.Run(t, take.Spread)
 	reply, err := server.Do(ctx, "SLOWLOG", "GET", "100000")
 	if err != nil {

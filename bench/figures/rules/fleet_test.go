@@ -6,13 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/bench/figure"
 	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/redisrules"
 	"github.com/fluxgate/fluxgate/rules/reload"
-	"github.com/redis/go-redis/v9"
 )
 
 func newClient(t *testing.T, addr string) *redis.Client {
@@ -58,8 +59,8 @@ func newFleet(t *testing.T, server *testenv.Server, listenAt string, size int, i
 func (f *fleet) change() time.Time {
 	f.t.Helper()
 	f.capacity++
-	set := fluxgate.Must(fluxgate.NewRuleSet("set", fluxgate.Rule{
-		ID: "rule", Bands: []fluxgate.Band{{Capacity: f.capacity, Refill: time.Hour}},
+	set := fluxgate.Must(rules.NewSet("set", rules.Rule{
+		ID: "rule", Bands: []rules.Band{{Capacity: f.capacity, Refill: time.Hour}},
 	}))
 	var err error
 	if f.base, err = f.editor.Put(f.t.Context(), set, rules.Change{Author: "figures", Base: f.base}); err != nil {

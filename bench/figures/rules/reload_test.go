@@ -18,20 +18,20 @@ import (
 
 // hundred is a rule set of a hundred rules. All its bands have one capacity, so
 // that a decision shows which version made it.
-func hundred(t *testing.T, capacity int64) *fluxgate.RuleSet {
+func hundred(t *testing.T, capacity int64) *rules.Set {
 	t.Helper()
-	all := make([]fluxgate.Rule, 100)
+	all := make([]rules.Rule, 100)
 	for i := range all {
 		path := fmt.Sprintf("/service-%d/**", i/3)
 		if i < 3 {
 			path = "/api/**"
 		}
-		all[i] = fluxgate.Rule{
-			ID: fmt.Sprint("rule-", i), Paths: []string{path}, Scope: fluxgate.ScopeUser,
-			Bands: []fluxgate.Band{{Label: "a", Capacity: capacity, Refill: time.Millisecond}, {Label: "b", Capacity: capacity, Refill: time.Second}},
+		all[i] = rules.Rule{
+			ID: fmt.Sprint("rule-", i), Paths: []string{path}, Scope: rules.ScopeUser,
+			Bands: []rules.Band{{Label: "a", Capacity: capacity, Refill: time.Millisecond}, {Label: "b", Capacity: capacity, Refill: time.Second}},
 		}
 	}
-	set, err := fluxgate.NewRuleSet("hundred", all...)
+	set, err := rules.NewSet("hundred", all...)
 	if err != nil {
 		t.Fatal(err)
 	}

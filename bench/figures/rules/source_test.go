@@ -10,15 +10,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/bench/figure"
 	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/mongorules"
 	"github.com/fluxgate/fluxgate/rules/redisrules"
-	"github.com/redis/go-redis/v9"
-	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
 // meter counts the bytes of the connections that it dials.
@@ -140,8 +141,8 @@ func countUp(t *testing.T, source rules.Editor) (conflicts int64) {
 			t.Error(err)
 			return conflicts
 		}
-		set := fluxgate.Must(fluxgate.NewRuleSet("set", fluxgate.Rule{
-			ID: "counter", Bands: []fluxgate.Band{fluxgate.PerMinute(counted + 1)},
+		set := fluxgate.Must(rules.NewSet("set", rules.Rule{
+			ID: "counter", Bands: []rules.Band{rules.PerMinute(counted + 1)},
 		}))
 		_, err = source.Put(t.Context(), set, change)
 		var conflict *rules.ConflictError

@@ -5,9 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/bench/figure"
 	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // blockedFigures measure callers who ask again and again.
@@ -18,18 +19,18 @@ func blockedFigures(t *testing.T, report *figure.Report) {
 	// Blocked for an hour, at every gateway.
 	const during = 5 * time.Second
 	before := calls(fleet)
-	hammer(t, fleet, demand(t, 1, fluxgate.PerHour(1)), during)
+	hammer(t, fleet, demand(t, 1, rules.PerHour(1)), during)
 	perSecond := float64(calls(fleet)-before) / fleetSize / during.Seconds()
 	report.AtMost("scale-blocked-calls", perSecond, 2, " a second and gateway")
 
 	// Blocked for milliseconds: a token is asked for when it is there.
 	one := fleet[:1]
 	before = calls(one)
-	leased := hammer(t, one, demand(t, 2, fluxgate.PerSecond(30)), during)
+	leased := hammer(t, one, demand(t, 2, rules.PerSecond(30)), during)
 	report.AtMost("scale-blocked-calls-per-token", float64(calls(one)-before)/float64(len(leased)), 2, "")
 
 	late := lateness(leased, 30)
-	control := lateness(hammer(t, strict[:1], demand(t, 3, fluxgate.PerSecond(30)), during), 30)
+	control := lateness(hammer(t, strict[:1], demand(t, 3, rules.PerSecond(30)), during), 30)
 	t.Logf("tokens were taken %.3f ms late, at most %.3f; %.3f and %.3f where each request asks the store",
 		late[len(late)/2], late[len(late)-1], control[len(control)/2], control[len(control)-1])
 	report.AtMost("scale-blocked-late-ms", late[len(late)*95/100], 2, " ms")
@@ -37,7 +38,7 @@ func blockedFigures(t *testing.T, report *figure.Report) {
 
 // hammer sends requests of a caller at each gateway without a break, and returns the
 // moments at which the store admitted those of the first, in microseconds.
-func hammer(t *testing.T, fleet []gateway, d fluxgate.Demand, during time.Duration) []int64 {
+func hammer(t *testing.T, fleet []gateway, d store.Demand, during time.Duration) []int64 {
 	t.Helper()
 	takers := newTakers(fleet, len(fleet), d)
 	var admitted []int64

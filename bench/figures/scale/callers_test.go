@@ -9,10 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/bench/figure"
 	"github.com/fluxgate/fluxgate/bench/redisload"
 	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 const zipfCallers = 1_000_000
@@ -22,9 +23,9 @@ func callersFigures(t *testing.T, report *figure.Report) {
 	server := testenv.StartStandalone(t, testenv.Config{})
 	leased, strict := openFleet(t, server.URI())
 	// The plans of an API, a quarter of the callers each.
-	limits := []fluxgate.Demand{
-		demand(t, 0, fluxgate.PerMinute(100)), demand(t, 0, fluxgate.PerMinute(1_000)),
-		demand(t, 0, fluxgate.PerMinute(10_000)), demand(t, 0, fluxgate.PerSecond(1_000)),
+	limits := []store.Demand{
+		demand(t, 0, rules.PerMinute(100)), demand(t, 0, rules.PerMinute(1_000)),
+		demand(t, 0, rules.PerMinute(10_000)), demand(t, 0, rules.PerSecond(1_000)),
 	}
 	keys := zipfKeys()
 	zipf := func(fleet []gateway) float64 {
@@ -45,7 +46,7 @@ func callersFigures(t *testing.T, report *figure.Report) {
 	report.AtLeast("scale-zipf-throughput", interleaved(t, "Zipf 1.1", 8, func() float64 { return zipf(leased) }, func() float64 { return zipf(strict) }), 2, "×")
 
 	cold := func(fleet []gateway) float64 {
-		takers := newTakers(fleet, redisload.Callers, demand(t, 0, fluxgate.PerHour(1_000)))
+		takers := newTakers(fleet, redisload.Callers, demand(t, 0, rules.PerHour(1_000)))
 		return 1 / redisload.RunFor(t, redisload.Callers, 200*time.Millisecond, func(ctx context.Context, i, n int) error {
 			setKey(&takers[i].demands[0], zipfCallers+redisload.Place(i, n))
 			_, err := takers[i].take(ctx)
@@ -85,7 +86,7 @@ func bucketFigures(t *testing.T, report *figure.Report) {
 	server := testenv.StartStandalone(t, testenv.Config{})
 	_, fleet := openFleet(t, server.URI())
 	// No bucket is full again, or empty, while this runs.
-	takers := newTakers(fleet[:1], redisload.Callers, demand(t, 0, fluxgate.Band{Capacity: 1_000_000, RefillTokens: 100, Refill: 24 * time.Hour}))
+	takers := newTakers(fleet[:1], redisload.Callers, demand(t, 0, rules.Band{Capacity: 1_000_000, RefillTokens: 100, Refill: 24 * time.Hour}))
 	perDecision := func(keys uint64) float64 {
 		return figure.Median(5, func() float64 {
 			return 1e6 / redisload.Run(t, func(ctx context.Context, i, _ int) error {

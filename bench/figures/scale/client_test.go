@@ -16,6 +16,7 @@ import (
 	"github.com/fluxgate/fluxgate/client"
 	"github.com/fluxgate/fluxgate/internal/chaos"
 	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 const clientRules = `
@@ -63,7 +64,7 @@ type caller struct{ *client.Client }
 
 func newCaller(t *testing.T, addr string, maxBatch int) caller {
 	t.Helper()
-	c, err := client.New("http://"+addr, client.Config{MaxBatch: maxBatch, Timeout: 10 * time.Second, OnFailure: fluxgate.FailClosed})
+	c, err := client.New("http://"+addr, client.Config{MaxBatch: maxBatch, Timeout: 10 * time.Second, OnFailure: rules.FailClosed})
 	if err != nil {
 		t.Fatal(err)
 	}

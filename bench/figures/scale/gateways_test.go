@@ -8,8 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/bench/redisload"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/lease"
 )
 
@@ -17,17 +18,17 @@ const fleetSize = 8
 
 // gateway is one of a fleet on one Redis.
 type gateway struct {
-	fluxgate.Store
+	store.Store
 	calls *counted // those that reach the shared store
 }
 
 // counted counts the calls to a store.
 type counted struct {
-	fluxgate.Store
+	store.Store
 	takes atomic.Int64
 }
 
-func (c *counted) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
+func (c *counted) Take(ctx context.Context, demands []store.Demand, out *store.Outcome) error {
 	c.takes.Add(1)
 	return c.Store.Take(ctx, demands, out)
 }
@@ -58,30 +59,30 @@ func calls(fleet []gateway) (n int64) {
 }
 
 // demand is one for a token of the bucket of a name.
-func demand(t *testing.T, name uint64, band fluxgate.Band) fluxgate.Demand {
+func demand(t *testing.T, name uint64, band rules.Band) store.Demand {
 	t.Helper()
 	exact, err := band.Exact(0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := fluxgate.Demand{Key: fluxgate.Key{RuleSet: "scale", Rule: "rule"}, Bands: []fluxgate.ExactBand{exact}, Cost: 1}
+	d := store.Demand{Key: store.Key{RuleSet: "scale", Rule: "rule"}, Bands: []store.ExactBand{exact}, Cost: 1}
 	setKey(&d, name)
 	return d
 }
 
-func setKey(d *fluxgate.Demand, name uint64) {
+func setKey(d *store.Demand, name uint64) {
 	binary.LittleEndian.PutUint64(d.Key.ID[:], (name+1)*0x9e3779b97f4a7c15)
 	binary.LittleEndian.PutUint64(d.Key.ID[8:], name)
 }
 
 // taker decides on its gateway with memory of its own.
 type taker struct {
-	store   fluxgate.Store
-	demands [1]fluxgate.Demand
-	out     fluxgate.Outcome
+	store   store.Store
+	demands [1]store.Demand
+	out     store.Outcome
 }
 
-func newTakers(fleet []gateway, n int, d fluxgate.Demand) []taker {
+func newTakers(fleet []gateway, n int, d store.Demand) []taker {
 	takers := make([]taker, n)
 	for i := range takers {
 		takers[i].store, takers[i].demands[0] = fleet[i%len(fleet)], d
@@ -97,7 +98,7 @@ func (c *taker) take(ctx context.Context) (bool, error) {
 
 // paced has one caller of each gateway send requests at even rates, and returns the
 // moments of admissions after start, in order of each gateway.
-func paced(t *testing.T, fleet []gateway, d fluxgate.Demand, perSecond []float64, during time.Duration, stopped func(gateway int, now time.Duration) bool) [][]time.Duration {
+func paced(t *testing.T, fleet []gateway, d store.Demand, perSecond []float64, during time.Duration, stopped func(gateway int, now time.Duration) bool) [][]time.Duration {
 	t.Helper()
 	admitted := make([][]time.Duration, len(fleet))
 	takers := newTakers(fleet, len(fleet), d)

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/bench/figure"
 	"github.com/fluxgate/fluxgate/bench/redisload"
 	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/store/lease"
 )
 
@@ -19,7 +19,7 @@ import (
 func hotKeyFigures(t *testing.T, report *figure.Report) {
 	server := testenv.StartStandalone(t, testenv.Config{})
 	leased, strict := openFleet(t, server.URI())
-	d := demand(t, 1, fluxgate.PerSecond(1_000_000_000))
+	d := demand(t, 1, rules.PerSecond(1_000_000_000))
 	type sample struct{ perSecond, cpu, calls float64 }
 	run := func(fleet []gateway) sample {
 		takers := newTakers(fleet, redisload.Callers, d)
@@ -56,7 +56,7 @@ func hotKeyFigures(t *testing.T, report *figure.Report) {
 func overBound(t *testing.T, fleet []gateway) float64 {
 	t.Helper()
 	const limit = 20_000
-	d := demand(t, 2, fluxgate.PerSecond(limit))
+	d := demand(t, 2, rules.PerSecond(limit))
 	rates := slices.Repeat([]float64{2 * limit / fleetSize}, fleetSize)
 	all := slices.Concat(paced(t, fleet, d, rates, 6*time.Second, func(gateway int, now time.Duration) bool {
 		return gateway == 0 && now > 2*time.Second // it dies

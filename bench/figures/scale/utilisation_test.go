@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/bench/figure"
 	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/store/lease"
 )
 
@@ -30,7 +30,7 @@ func utilisationFigures(t *testing.T, report *figure.Report) {
 	run := func(rates []float64, from, to time.Duration, stopped func(int, time.Duration) bool) float64 {
 		return figure.Median(3, func() float64 {
 			name++
-			all := slices.Concat(paced(t, fleet, demand(t, name, fluxgate.PerSecond(limit)), rates, to+100*time.Millisecond, stopped)...)
+			all := slices.Concat(paced(t, fleet, demand(t, name, rules.PerSecond(limit)), rates, to+100*time.Millisecond, stopped)...)
 			n := 0
 			for _, at := range all {
 				if at >= from && at < to {

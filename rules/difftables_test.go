@@ -4,12 +4,11 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
 )
 
 // withTables returns a rule set with cost tables.
-func withTables(t testing.TB, set *fluxgate.RuleSet, tables fluxgate.CostTables) *fluxgate.RuleSet {
+func withTables(t testing.TB, set *rules.Set, tables rules.CostTables) *rules.Set {
 	t.Helper()
 	set, err := set.WithCostTables(tables)
 	if err != nil {
@@ -19,44 +18,44 @@ func withTables(t testing.TB, set *fluxgate.RuleSet, tables fluxgate.CostTables)
 }
 
 // weights returns weights with the defaults of the others.
-func weights(input, output int64) fluxgate.Weights {
-	return fluxgate.Weights{Input: input, CachedInput: input, Output: output, Reasoning: output}
+func weights(input, output int64) rules.Weights {
+	return rules.Weights{Input: input, CachedInput: input, Output: output, Reasoning: output}
 }
 
 // A change of the cost tables is in the diff, before the rules, also if no rule has
 // changed.
 func TestDiff_CostTables(t *testing.T) {
-	with := func(w fluxgate.Weights, change func(*fluxgate.Weights)) fluxgate.Weights {
+	with := func(w rules.Weights, change func(*rules.Weights)) rules.Weights {
 		change(&w)
 		return w
 	}
-	one := fluxgate.CostTables{"usd": {"*": weights(1, 2)}}
+	one := rules.CostTables{"usd": {"*": weights(1, 2)}}
 	for name, c := range map[string]struct {
-		before, after fluxgate.CostTables
+		before, after rules.CostTables
 		want          string
 	}{
-		"the same":  {one, fluxgate.CostTables{"usd": {"*": weights(1, 2)}}, ""},
-		"no tables": {nil, fluxgate.CostTables{}, ""},
+		"the same":  {one, rules.CostTables{"usd": {"*": weights(1, 2)}}, ""},
+		"no tables": {nil, rules.CostTables{}, ""},
 		"new":       {nil, one, `added cost tables | costTables.usd["*"]  > {"input":1,"output":2}`},
 		"removed":   {one, nil, `removed cost tables | costTables.usd["*"] {"input":1,"output":2} > `},
 		"another weight": {
-			one, fluxgate.CostTables{"usd": {"*": weights(3, 2)}},
+			one, rules.CostTables{"usd": {"*": weights(3, 2)}},
 			`changed cost tables | costTables.usd["*"].input 1 > 3`,
 		},
 		"another weight, and a cached one that stays": {
-			one, fluxgate.CostTables{"usd": {"*": with(weights(3, 2), func(w *fluxgate.Weights) { w.CachedInput = 1 })}},
+			one, rules.CostTables{"usd": {"*": with(weights(3, 2), func(w *rules.Weights) { w.CachedInput = 1 })}},
 			`changed cost tables | costTables.usd["*"].cachedInput  > 1 | costTables.usd["*"].input 1 > 3`,
 		},
 		"free reasoning": {
-			one, fluxgate.CostTables{"usd": {"*": with(weights(1, 2), func(w *fluxgate.Weights) { w.Reasoning = 0 })}},
+			one, rules.CostTables{"usd": {"*": with(weights(1, 2), func(w *rules.Weights) { w.Reasoning = 0 })}},
 			`changed cost tables | costTables.usd["*"].reasoning  > 0`,
 		},
 		"a maximum": {
-			one, fluxgate.CostTables{"usd": {"*": with(weights(1, 2), func(w *fluxgate.Weights) { w.MaxOutputTokens = 1_000_000_000_000_000 })}},
+			one, rules.CostTables{"usd": {"*": with(weights(1, 2), func(w *rules.Weights) { w.MaxOutputTokens = 1_000_000_000_000_000 })}},
 			`changed cost tables | costTables.usd["*"].maxOutputTokens  > 1000000000000000`,
 		},
 		"another model and another measure": {
-			one, fluxgate.CostTables{"usd": {"*": weights(1, 2), "gpt-4.1": weights(0, 5)}, "tokens": {"*": weights(1, 1)}},
+			one, rules.CostTables{"usd": {"*": weights(1, 2), "gpt-4.1": weights(0, 5)}, "tokens": {"*": weights(1, 1)}},
 			`changed cost tables | costTables.tokens["*"]  > {"input":1,"output":1} | costTables.usd["gpt-4.1"]  > {"input":0,"output":5}`,
 		},
 	} {
@@ -66,18 +65,18 @@ func TestDiff_CostTables(t *testing.T) {
 		}
 	}
 	added := rules.Diff(nil, withTables(t, newSet(t, a()), one))
-	if len(added) != 2 || added[0].Rule != rules.CostTables || added[0].Change != rules.DiffAdded || fluxgate.ValidID(added[0].Rule) {
+	if len(added) != 2 || added[0].Rule != rules.DiffCostTables || added[0].Change != rules.DiffAdded || rules.ValidID(added[0].Rule) {
 		t.Errorf("a new rule set: %s", shortly(added))
 	}
 }
 
 // Tables of many models are abridged model by model.
 func TestAbridge_CostTables(t *testing.T) {
-	table := fluxgate.CostTable{"*": weights(1, 1)}
+	table := rules.CostTable{"*": weights(1, 1)}
 	for i := range 900 {
 		table[fmt.Sprint("model-", i)] = weights(1, 2)
 	}
-	diff := rules.Diff(nil, withTables(t, newSet(t), fluxgate.CostTables{"usd": table}))
+	diff := rules.Diff(nil, withTables(t, newSet(t), rules.CostTables{"usd": table}))
 	short, left := rules.Abridge(diff, 32<<10)
 	if left != 1 || len(short) != 1 || len(short[0].Fields) < 100 || len(short[0].Fields) >= 901 {
 		t.Errorf("%d left of %d entries: %.200s", left, len(short), shortly(short))

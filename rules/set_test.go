@@ -1,4 +1,4 @@
-package fluxgate_test
+package rules_test
 
 import (
 	"bytes"
@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // specDocument is the rule of the specification, literally.
@@ -28,18 +29,18 @@ const specDocument = `{"id": "api-limits", "rules": [
 	  "attributes": { "tenant": "enterprise", "tier": "premium" },
 	  "createdAt": "2024-01-01T00:00:00Z", "updatedAt": "2024-01-01T00:00:00Z" }]}`
 
-func rulesOf(s *fluxgate.RuleSet) []fluxgate.Rule { return slices.Collect(s.Rules()) }
+func rulesOf(s *rules.Set) []rules.Rule { return slices.Collect(s.Rules()) }
 
-func TestParseRuleSet_SpecDocument(t *testing.T) {
-	set, err := fluxgate.ParseRuleSet([]byte(specDocument))
+func TestParse_SpecDocument(t *testing.T) {
+	set, err := rules.Parse([]byte(specDocument))
 	if err != nil {
 		t.Fatal(err)
 	}
 	created := time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
-	want := fluxgate.Rule{
+	want := rules.Rule{
 		ID: "rule-1", RuleSetID: "api-limits", Paths: []string{"/api/users/*"}, Methods: []string{"GET"},
-		Scope: fluxgate.ScopeIP, Priority: 10, OnLimitExceed: fluxgate.Reject,
-		Bands: []fluxgate.Band{
+		Scope: rules.ScopeIP, Priority: 10, OnLimitExceed: rules.Reject,
+		Bands: []rules.Band{
 			{Label: "per-second", Capacity: 100, RefillTokens: 100, Refill: time.Second},
 			{Label: "per-minute", Capacity: 1000, RefillTokens: 1000, Refill: time.Minute},
 		},
@@ -51,7 +52,7 @@ func TestParseRuleSet_SpecDocument(t *testing.T) {
 	}
 }
 
-func TestParseRuleSet_Spellings(t *testing.T) {
+func TestParse_Spellings(t *testing.T) {
 	rule := func(fields string) string {
 		return `{"id": "s", "rules": [{"id": "r", ` + fields + `}]}`
 	}
@@ -70,11 +71,11 @@ func TestParseRuleSet_Spellings(t *testing.T) {
 		{"null is absent", `"group": null, "when": null, "enabled": null, "bands": [{"capacity": 1, "refill": "1s", "label": null}]`, `"bands": [{"capacity": 1, "refill": "1s"}]`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			one, err := fluxgate.ParseRuleSet([]byte(rule(c.one)))
+			one, err := rules.Parse([]byte(rule(c.one)))
 			if err != nil {
 				t.Fatal(err)
 			}
-			other, err := fluxgate.ParseRuleSet([]byte(rule(c.other)))
+			other, err := rules.Parse([]byte(rule(c.other)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -86,24 +87,24 @@ func TestParseRuleSet_Spellings(t *testing.T) {
 }
 
 // A rule set is the same after it was written as JSON and read.
-func TestRuleSet_JSON(t *testing.T) {
-	set, err := fluxgate.NewRuleSet("everything", fluxgate.Rule{
-		ID: "all", Paths: []string{"/a/*", "/b/**"}, Methods: []string{"GET", "POST"}, Scope: fluxgate.ScopeComposite,
-		KeyFields: []string{"ip", "header:X-Tenant", "attr:plan", "descriptor", "descriptor:a"}, Priority: -3, Group: "g", Action: fluxgate.ActionLimit,
-		Disabled: true, OnLimitExceed: fluxgate.WaitForRefill, Mode: fluxgate.ModeShadow, OnFailure: fluxgate.FailClosed,
-		OnMissingIdentity: fluxgate.MissingRefuse,
-		When: fluxgate.When{
+func TestSet_JSON(t *testing.T) {
+	set, err := rules.NewSet("everything", rules.Rule{
+		ID: "all", Paths: []string{"/a/*", "/b/**"}, Methods: []string{"GET", "POST"}, Scope: rules.ScopeComposite,
+		KeyFields: []string{"ip", "header:X-Tenant", "attr:plan", "descriptor", "descriptor:a"}, Priority: -3, Group: "g", Action: rules.ActionLimit,
+		Disabled: true, OnLimitExceed: rules.WaitForRefill, Mode: rules.ModeShadow, OnFailure: rules.FailClosed,
+		OnMissingIdentity: rules.MissingRefuse,
+		When: rules.When{
 			Hosts: []string{"api.example.com", "*.example.org"}, ExcludePaths: []string{"/a/health"},
 			Headers: map[string][]string{"X-A": {"1", "2"}}, Attributes: map[string][]string{"tier": {"*"}},
 			IPs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, Users: []string{"u"}, APIKeys: []string{"k"},
-			Descriptor: []fluxgate.DescriptorMatch{{Key: "a"}, {Key: "b", Value: "c"}, {Key: "d", Value: "e*", Except: []string{"ef", "eg*"}}},
+			Descriptor: []rules.DescriptorMatch{{Key: "a"}, {Key: "b", Value: "c"}, {Key: "d", Value: "e*", Except: []string{"ef", "eg*"}}},
 		},
-		Bands: []fluxgate.Band{{Label: "x", Capacity: 5, RefillTokens: 2, Refill: 1500 * time.Millisecond, Kind: fluxgate.TokenBucket}, {Capacity: 9, RefillTokens: 9, Refill: 48 * time.Hour},
-			{Kind: fluxgate.Quota, Capacity: 9, Period: "week", Timezone: "Europe/Berlin"}, {Kind: fluxgate.SlidingWindow, Label: "w", Capacity: 9, Refill: 1600 * time.Microsecond},
-			{Kind: fluxgate.Concurrency, Label: "c", Capacity: 100_000, Hold: 1500 * time.Millisecond}},
+		Bands: []rules.Band{{Label: "x", Capacity: 5, RefillTokens: 2, Refill: 1500 * time.Millisecond, Kind: rules.TokenBucket}, {Capacity: 9, RefillTokens: 9, Refill: 48 * time.Hour},
+			{Kind: rules.Quota, Capacity: 9, Period: "week", Timezone: "Europe/Berlin"}, {Kind: rules.SlidingWindow, Label: "w", Capacity: 9, Refill: 1600 * time.Microsecond},
+			{Kind: rules.Concurrency, Label: "c", Capacity: 100_000, Hold: 1500 * time.Millisecond}},
 		Attributes: map[string]any{"n": json.Number("1"), "list": []any{"a"}, "tree": map[string]any{"b": true}},
 		CreatedAt:  time.Date(2024, 1, 2, 3, 4, 5, 6000, time.UTC),
-	}, fluxgate.Rule{ID: "deny", Action: fluxgate.ActionDeny, Priority: 9})
+	}, rules.Rule{ID: "deny", Action: rules.ActionDeny, Priority: 9})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +112,7 @@ func TestRuleSet_JSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := fluxgate.ParseRuleSet(data)
+	again, err := rules.Parse(data)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, data)
 	}
@@ -125,7 +126,7 @@ func TestRuleSet_JSON(t *testing.T) {
 }
 
 // Every problem is reported with its path.
-func TestParseRuleSet_Problems(t *testing.T) {
+func TestParse_Problems(t *testing.T) {
 	files, err := filepath.Glob("testdata/invalid/*.json")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no cases: %v", err)
@@ -136,8 +137,8 @@ func TestParseRuleSet_Problems(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = fluxgate.ParseRuleSet(data)
-			var invalid *fluxgate.ValidationError
+			_, err = rules.Parse(data)
+			var invalid *rules.ValidationError
 			if !errors.As(err, &invalid) {
 				t.Fatalf("error %v, want a ValidationError", err)
 			}
@@ -155,18 +156,18 @@ func TestParseRuleSet_Problems(t *testing.T) {
 	}
 }
 
-func TestRuleSet_Immutable(t *testing.T) {
-	rule := fluxgate.Rule{
-		ID: "r", Paths: []string{"/a"}, Bands: []fluxgate.Band{fluxgate.PerSecond(1)},
-		When:       fluxgate.When{Headers: map[string][]string{"X": {"1"}}},
+func TestSet_Immutable(t *testing.T) {
+	rule := rules.Rule{
+		ID: "r", Paths: []string{"/a"}, Bands: []rules.Band{rules.PerSecond(1)},
+		When:       rules.When{Headers: map[string][]string{"X": {"1"}}},
 		Attributes: map[string]any{"tree": map[string]any{"a": 1}},
 	}
-	set, err := fluxgate.NewRuleSet("s", rule)
+	set, err := rules.NewSet("s", rule)
 	if err != nil {
 		t.Fatal(err)
 	}
 	before := fmt.Sprint(rulesOf(set))
-	change := func(r fluxgate.Rule) {
+	change := func(r rules.Rule) {
 		r.Paths[0] = "/b"
 		r.Bands[0].Capacity = 99
 		r.When.Headers["X"][0] = "2"
@@ -180,11 +181,11 @@ func TestRuleSet_Immutable(t *testing.T) {
 }
 
 // Rules are listed in the order they are evaluated.
-func TestRuleSet_Order(t *testing.T) {
-	rule := func(id string, priority int) fluxgate.Rule {
-		return fluxgate.Rule{ID: id, Priority: priority, Bands: []fluxgate.Band{fluxgate.PerSecond(1)}}
+func TestSet_Order(t *testing.T) {
+	rule := func(id string, priority int) rules.Rule {
+		return rules.Rule{ID: id, Priority: priority, Bands: []rules.Band{rules.PerSecond(1)}}
 	}
-	set, err := fluxgate.NewRuleSet("s", rule("b", 1), rule("c", 5), rule("a", 1), rule("d", -1))
+	set, err := rules.NewSet("s", rule("b", 1), rule("c", 5), rule("a", 1), rule("d", -1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,12 +199,12 @@ func TestRuleSet_Order(t *testing.T) {
 }
 
 func TestBand_Names(t *testing.T) {
-	for want, b := range map[string]fluxgate.Band{
-		"100-per-1m":   fluxgate.PerMinute(100),
-		"5-per-1d":     fluxgate.PerDay(5),
-		"9-per-month":  {Kind: fluxgate.Quota, Capacity: 9, Period: "month"},
-		"9-at-once":    {Kind: fluxgate.Concurrency, Capacity: 9, Hold: time.Minute},
-		"9-per-1m":     {Kind: fluxgate.SlidingWindow, Capacity: 9, Refill: time.Minute},
+	for want, b := range map[string]rules.Band{
+		"100-per-1m":   rules.PerMinute(100),
+		"5-per-1d":     rules.PerDay(5),
+		"9-per-month":  {Kind: rules.Quota, Capacity: 9, Period: "month"},
+		"9-at-once":    {Kind: rules.Concurrency, Capacity: 9, Hold: time.Minute},
+		"9-per-1m":     {Kind: rules.SlidingWindow, Capacity: 9, Refill: time.Minute},
 		"2-per-1500ms": {Capacity: 9, RefillTokens: 2, Refill: 1500 * time.Millisecond},
 		"burst":        {Label: "burst", Capacity: 1, Refill: time.Second},
 	} {
@@ -213,7 +214,7 @@ func TestBand_Names(t *testing.T) {
 	}
 }
 
-func FuzzParseRuleSet(f *testing.F) {
+func FuzzParse(f *testing.F) {
 	f.Add([]byte(specDocument))
 	files, _ := filepath.Glob("testdata/invalid/*.json")
 	for _, file := range files {
@@ -224,7 +225,7 @@ func FuzzParseRuleSet(f *testing.F) {
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		set, err := fluxgate.ParseRuleSet(data)
+		set, err := rules.Parse(data)
 		if err != nil {
 			return
 		}
@@ -236,7 +237,7 @@ func FuzzParseRuleSet(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := fluxgate.ParseRuleSet(written)
+		again, err := rules.Parse(written)
 		if err != nil {
 			t.Fatalf("refused what it wrote: %v\n%s", err, written)
 		}
@@ -249,17 +250,17 @@ func FuzzParseRuleSet(f *testing.F) {
 
 // Values that a program can set and JSON has no type for are the same after a
 // rule set was written and read.
-func TestRuleSet_RoundTrip(t *testing.T) {
+func TestSet_RoundTrip(t *testing.T) {
 	zoned := time.Date(2026, 5, 6, 7, 8, 9, 0, time.FixedZone("elsewhere", 3600))
-	r := rule("r", 0, 5)
+	r := rules.Rule{ID: "r", Bands: []rules.Band{rules.PerHour(5)}}
 	r.CreatedAt, r.UpdatedAt = zoned, zoned
 	r.Attributes = map[string]any{"n": 1.5, "list": []any{"a", map[string]any{"b": nil}}, "big": int64(1 << 60)}
-	set := ruleSet(t, r)
+	set := fluxgate.Must(rules.NewSet("api", r))
 	text, err := json.Marshal(set)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := fluxgate.ParseRuleSet(text)
+	again, err := rules.Parse(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,18 +271,18 @@ func TestRuleSet_RoundTrip(t *testing.T) {
 	for range 40 {
 		deep = []any{deep}
 	}
-	for name, bad := range map[string]fluxgate.Rule{
+	for name, bad := range map[string]rules.Rule{
 		"attributes: a struct":    {Attributes: map[string]any{"s": struct{ A int }{1}}},
 		"attributes: raw JSON":    {Attributes: map[string]any{"s": json.RawMessage(`{}`)}},
 		"attributes: not a text":  {Attributes: map[string]any{"s": "\xff"}},
 		"attributes: not a name":  {Attributes: map[string]any{"\xff": 1}},
 		"attributes: not a value": {Attributes: map[string]any{"s": math.NaN()}},
 		"attributes: too deep":    {Attributes: map[string]any{"s": deep}},
-		"users: not a text":       {When: fluxgate.When{Users: []string{"\xff"}}},
-		"headers: not a text":     {When: fluxgate.When{Headers: map[string][]string{"X": {"\xff"}}}},
+		"users: not a text":       {When: rules.When{Users: []string{"\xff"}}},
+		"headers: not a text":     {When: rules.When{Headers: map[string][]string{"X": {"\xff"}}}},
 	} {
 		bad.ID, bad.Bands = "r", r.Bands
-		if _, err := fluxgate.NewRuleSet("set", bad); err == nil || !strings.Contains(err.Error(), strings.SplitN(name, ":", 2)[0]) {
+		if _, err := rules.NewSet("set", bad); err == nil || !strings.Contains(err.Error(), strings.SplitN(name, ":", 2)[0]) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -289,7 +290,7 @@ func TestRuleSet_RoundTrip(t *testing.T) {
 
 // A problem hides no other one: not one of a field whose name begins with its
 // own, and not one of the band that it is in.
-func TestParseRuleSet_ProblemsSideBySide(t *testing.T) {
+func TestParse_ProblemsSideBySide(t *testing.T) {
 	for _, c := range []struct {
 		name, band string
 		want       []string
@@ -308,8 +309,8 @@ func TestParseRuleSet_ProblemsSideBySide(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := fluxgate.ParseRuleSet([]byte(`{"id": "s", "rules": [{"id": "r", "bands": [` + c.band + `]}]}`))
-			var invalid *fluxgate.ValidationError
+			_, err := rules.Parse([]byte(`{"id": "s", "rules": [{"id": "r", "bands": [` + c.band + `]}]}`))
+			var invalid *rules.ValidationError
 			if !errors.As(err, &invalid) {
 				t.Fatalf("error %v, want a ValidationError", err)
 			}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // SHA-256 as sha256sum prints it: of foobar, of schlüssel, and of the former in
@@ -20,8 +21,8 @@ const (
 	digestOfBare       = "sha256:8f0e4fe03036ec0905688ca648c6a5548383cbd499ebe9b65dd28078114cd862"
 )
 
-func keysRule(keys ...string) fluxgate.Rule {
-	return fluxgate.Rule{ID: "r", Action: fluxgate.ActionDeny, When: fluxgate.When{APIKeys: keys}}
+func keysRule(keys ...string) rules.Rule {
+	return rules.Rule{ID: "r", Action: rules.ActionDeny, When: rules.When{APIKeys: keys}}
 }
 
 // A rule set keeps only digests of API keys.
@@ -46,7 +47,7 @@ func TestAPIKeys_DigestsOnly(t *testing.T) {
 			t.Errorf("the rule set shows the key %s: %s", key, document)
 		}
 	}
-	again, err := fluxgate.ParseRuleSet(document)
+	again, err := rules.Parse(document)
 	if err != nil || !reflect.DeepEqual(rulesOf(again), rulesOf(set)) {
 		t.Errorf("read again it is\n%+v\nnot\n%+v (%v)", rulesOf(again), rulesOf(set), err)
 	}
@@ -59,7 +60,7 @@ func TestAPIKeys_KeyOrDigest(t *testing.T) {
 		"as a digest":            digestOfFoobar,
 		"as a digest in capital": "sha256:" + strings.ToUpper(digestOfFoobar[7:]),
 	} {
-		g := newGate(t, []fluxgate.Rule{keysRule("another", given)})
+		g := newGate(t, []rules.Rule{keysRule("another", given)})
 		for key, allowed := range map[string]bool{"foobar": false, "another": false, "Foobar": true, digestOfFoobar: true, given[:3]: true} {
 			if got := g.check(fluxgate.Request{Path: "/", APIKey: key}).Allowed; got != allowed {
 				t.Errorf("a key given %s: a request with %s passes: %t", name, key, got)
@@ -86,8 +87,8 @@ func TestAPIKeys_InvalidNotShown(t *testing.T) {
 		"a digest cut short":     {[]string{digestOfFoobar[:70]}, "rules[0].when.apiKeys[0]: must have 64 hexadecimal digits after sha256:"},
 		"too many":               {many, "rules[0].when.apiKeys: must have at most 10000 entries, not 10001"},
 	} {
-		_, err := fluxgate.NewRuleSet("api", keysRule(c.keys...))
-		var invalid *fluxgate.ValidationError
+		_, err := rules.NewSet("api", keysRule(c.keys...))
+		var invalid *rules.ValidationError
 		if !errors.As(err, &invalid) || len(invalid.Problems) != 1 || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s alone", name, err, c.want)
 		}

@@ -1,4 +1,4 @@
-package fluxgate
+package rules
 
 import (
 	"encoding/json"
@@ -204,7 +204,7 @@ func validateCostTables(tables CostTables, in reporter) {
 
 // validateMeasures refuses a measure that differs from a known one in case alone: no
 // request would carry its costs, and each would count as 1.
-func validateMeasures(set *RuleSet, in reporter) {
+func validateMeasures(set *Set, in reporter) {
 	known := slices.AppendSeq([]string{MeasureRequests, MeasureTokens}, maps.Keys(set.costTables))
 	for i := range set.rules {
 		cost := set.rules[i].Cost

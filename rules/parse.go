@@ -1,4 +1,4 @@
-package fluxgate
+package rules
 
 import (
 	"encoding/json"
@@ -60,7 +60,7 @@ type BandDocument struct {
 	Hold          string   `json:"hold,omitempty" doc:"Of requests at the same time: how long a request that is not settled holds its slot, such as 30s."`
 }
 
-// MarshalJSON writes the rule in the shape that [ParseRuleSet] reads.
+// MarshalJSON writes the rule in the shape that [Parse] reads.
 func (r Rule) MarshalJSON() ([]byte, error) {
 	doc := RuleDocument{
 		ID: r.ID, RuleSetID: r.RuleSetID, LimitScope: r.Scope, KeyFields: r.KeyFields, Cost: r.Cost,
@@ -115,8 +115,8 @@ func oneOrMany(list []string) (one string, many []string) {
 	return "", list
 }
 
-// MarshalJSON writes the rule set in the shape that [ParseRuleSet] reads.
-func (s *RuleSet) MarshalJSON() ([]byte, error) {
+// MarshalJSON writes the rule set in the shape that [Parse] reads.
+func (s *Set) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		ID         string     `json:"id"`
 		CostTables CostTables `json:"costTables,omitempty"`

@@ -1,4 +1,4 @@
-package fluxgate_test
+package rules_test
 
 import (
 	"errors"
@@ -6,11 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // Documents whose trees are many times as large as their texts are refused.
-func TestParseRuleSet_Memory_NoRace(t *testing.T) {
+func TestParse_Memory_NoRace(t *testing.T) {
 	for name, text := range map[string]string{
 		"rules":            `{"id":"a","rules":[` + strings.Repeat("{},", 5_000_000) + `{}]}`,
 		"bands":            `{"id":"a","rules":[{"id":"b","bands":[` + strings.Repeat("{},", 900_000) + `{}]}]}`,
@@ -18,7 +18,7 @@ func TestParseRuleSet_Memory_NoRace(t *testing.T) {
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		_, err := fluxgate.ParseRuleSet([]byte(text))
+		_, err := rules.Parse([]byte(text))
 		runtime.ReadMemStats(&after)
 		if err == nil || len(err.Error()) > 1<<10 {
 			t.Errorf("%s: %v", name, err)
@@ -28,8 +28,8 @@ func TestParseRuleSet_Memory_NoRace(t *testing.T) {
 		}
 	}
 	// Texts that only look like many values.
-	_, err := fluxgate.ParseRuleSet([]byte(`{"id":"a","rules":[{"id":"r","bands":[{"capacity":1,"refill":"1s"}],"attributes":{"x":"` + strings.Repeat(`,[{\"`, 1_000_000) + `"}}]}`))
-	var invalid *fluxgate.ValidationError
+	_, err := rules.Parse([]byte(`{"id":"a","rules":[{"id":"r","bands":[{"capacity":1,"refill":"1s"}],"attributes":{"x":"` + strings.Repeat(`,[{\"`, 1_000_000) + `"}}]}`))
+	var invalid *rules.ValidationError
 	if err != nil && !errors.As(err, &invalid) {
 		t.Error(err)
 	}

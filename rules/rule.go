@@ -1,4 +1,4 @@
-package fluxgate
+package rules
 
 import (
 	"cmp"

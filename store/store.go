@@ -1,4 +1,4 @@
-package fluxgate
+package store
 
 import (
 	"context"

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // ruleMaker draws rules and requests from pools so small that they often match.
@@ -17,54 +19,54 @@ func (g ruleMaker) chance(percent int) bool { return g.IntN(100) < percent }
 
 func pick[T any](g ruleMaker, pool ...T) T { return pool[g.IntN(len(pool))] }
 
-func (g ruleMaker) engine(t *testing.T, store fluxgate.Store, o fluxgate.Observer, rules []fluxgate.Rule) *fluxgate.Engine {
-	set, err := ruleSet(t, rules...).WithCostTables(g.tables())
+func (g ruleMaker) engine(t *testing.T, buckets store.Store, o fluxgate.Observer, list []rules.Rule) *fluxgate.Engine {
+	set, err := ruleSet(t, list...).WithCostTables(g.tables())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newEngine(t, store, set, fluxgate.WithObserver(o), fluxgate.WithMissingRule(g.chance(80)),
-		fluxgate.WithWaiting(10*time.Minute, 1), fluxgate.WithPolicy(pick(g, fluxgate.Reject, fluxgate.WaitForRefill)))
+	return newEngine(t, buckets, set, fluxgate.WithObserver(o), fluxgate.WithMissingRule(g.chance(80)),
+		fluxgate.WithWaiting(10*time.Minute, 1), fluxgate.WithPolicy(pick(g, rules.Reject, rules.WaitForRefill)))
 }
 
 // tables have weights that make costs of the size of the bands.
-func (g ruleMaker) tables() fluxgate.CostTables {
-	weights := func() fluxgate.Weights {
-		return fluxgate.Weights{Input: g.Int64N(900_000), CachedInput: g.Int64N(900_000), Output: g.Int64N(900_000), Reasoning: g.Int64N(900_000), MaxOutputTokens: g.Int64N(5)}
+func (g ruleMaker) tables() rules.CostTables {
+	weights := func() rules.Weights {
+		return rules.Weights{Input: g.Int64N(900_000), CachedInput: g.Int64N(900_000), Output: g.Int64N(900_000), Reasoning: g.Int64N(900_000), MaxOutputTokens: g.Int64N(5)}
 	}
-	return fluxgate.CostTables{"usd": {"small": weights(), "*": weights()}}
+	return rules.CostTables{"usd": {"small": weights(), "*": weights()}}
 }
 
-func (g ruleMaker) rules() []fluxgate.Rule {
-	rules := make([]fluxgate.Rule, 1+g.IntN(8))
-	for i := range rules {
-		rules[i] = g.rule(i)
+func (g ruleMaker) rules() []rules.Rule {
+	list := make([]rules.Rule, 1+g.IntN(8))
+	for i := range list {
+		list[i] = g.rule(i)
 	}
-	return rules
+	return list
 }
 
-func (g ruleMaker) rule(number int) fluxgate.Rule {
-	r := fluxgate.Rule{
+func (g ruleMaker) rule(number int) rules.Rule {
+	r := rules.Rule{
 		ID: fmt.Sprint("r", number), Priority: g.IntN(4), Group: pick(g, "", "", "", "g", "h"), Disabled: g.chance(8),
-		Scope:             pick(g, fluxgate.ScopeGlobal, fluxgate.ScopeIP, fluxgate.ScopeUser, fluxgate.ScopeAPIKey, fluxgate.ScopeComposite, fluxgate.ScopeCustom),
-		OnMissingIdentity: pick(g, "", "", fluxgate.MissingIP, fluxgate.MissingAnonymous, fluxgate.MissingRefuse),
-		Cost:              pick(g, "", "", "", "", fluxgate.MeasureRequests, fluxgate.MeasureTokens, "usd", "images"),
+		Scope:             pick(g, rules.ScopeGlobal, rules.ScopeIP, rules.ScopeUser, rules.ScopeAPIKey, rules.ScopeComposite, rules.ScopeCustom),
+		OnMissingIdentity: pick(g, "", "", rules.MissingIP, rules.MissingAnonymous, rules.MissingRefuse),
+		Cost:              pick(g, "", "", "", "", rules.MeasureRequests, rules.MeasureTokens, "usd", "images"),
 	}
 	if g.chance(15) {
-		r.Mode = fluxgate.ModeShadow
+		r.Mode = rules.ModeShadow
 	}
 	if g.chance(50) {
-		r.OnLimitExceed = pick(g, fluxgate.Reject, fluxgate.WaitForRefill)
+		r.OnLimitExceed = pick(g, rules.Reject, rules.WaitForRefill)
 	}
 	switch r.Scope {
-	case fluxgate.ScopeCustom:
+	case rules.ScopeCustom:
 		r.KeyFields = []string{"attr:tenant"}
-	case fluxgate.ScopeComposite:
+	case rules.ScopeComposite:
 		fields := []string{"ip", "userId", "apiKey", "method", "path", "header:X-Plan", "attr:tenant", "descriptor", "descriptor:tenant"}
 		g.Shuffle(len(fields), func(i, j int) { fields[i], fields[j] = fields[j], fields[i] })
 		r.KeyFields = fields[:1+g.IntN(3)]
 	}
-	r.Action = pick(g, fluxgate.ActionLimit, fluxgate.ActionLimit, fluxgate.ActionLimit, "", "", "", "", fluxgate.ActionAllow, fluxgate.ActionDeny)
-	if r.Action == "" || r.Action == fluxgate.ActionLimit {
+	r.Action = pick(g, rules.ActionLimit, rules.ActionLimit, rules.ActionLimit, "", "", "", "", rules.ActionAllow, rules.ActionDeny)
+	if r.Action == "" || r.Action == rules.ActionLimit {
 		r.Bands = bandsOf(number)
 	}
 	g.narrow(&r)
@@ -73,17 +75,17 @@ func (g ruleMaker) rule(number int) fluxgate.Rule {
 
 // bandsOf are the bands of the rule of this number, the same in every rule set:
 // then its buckets go on from one to the next.
-func bandsOf(number int) []fluxgate.Band {
+func bandsOf(number int) []rules.Band {
 	periods := []time.Duration{2 * time.Second, time.Minute, time.Hour}
-	var bands []fluxgate.Band
+	var bands []rules.Band
 	for i := range 1 + number%3 {
-		bands = append(bands, fluxgate.Band{Capacity: int64(2 + (5*number+7*i)%12), Refill: periods[(number+i)%3]})
+		bands = append(bands, rules.Band{Capacity: int64(2 + (5*number+7*i)%12), Refill: periods[(number+i)%3]})
 	}
 	return bands
 }
 
 // narrow gives a rule some conditions.
-func (g ruleMaker) narrow(r *fluxgate.Rule) {
+func (g ruleMaker) narrow(r *rules.Rule) {
 	const odds = 9
 	if g.chance(2 * odds) {
 		r.Paths = []string{pick(g, "/a/**", "/*/b", "/**/c")}
@@ -104,7 +106,7 @@ func (g ruleMaker) narrow(r *fluxgate.Rule) {
 		r.When.Attributes = map[string][]string{"tenant": {pick(g, "acme", "*")}}
 	}
 	if g.chance(odds) {
-		r.When.Descriptor = []fluxgate.DescriptorMatch{{Key: "tenant", Value: pick(g, "acme", "a*", "")}}
+		r.When.Descriptor = []rules.DescriptorMatch{{Key: "tenant", Value: pick(g, "acme", "a*", "")}}
 	}
 	if g.chance(odds) {
 		r.When.IPs = []netip.Prefix{netip.MustParsePrefix(pick(g, "192.0.2.0/31", "2001:db8::/32"))}

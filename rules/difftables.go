@@ -3,26 +3,24 @@ package rules
 import (
 	"encoding/json"
 	"maps"
-
-	"github.com/fluxgate/fluxgate"
 )
 
 // WithRules returns a rule set with other rules and the cost tables of before, which
 // is nil if there was no rule set.
-func WithRules(before *fluxgate.RuleSet, id string, all ...fluxgate.Rule) (*fluxgate.RuleSet, error) {
+func WithRules(before *Set, id string, all ...Rule) (*Set, error) {
 	if before == nil {
-		return fluxgate.NewRuleSet(id, all...)
+		return NewSet(id, all...)
 	}
 	return before.WithRules(all...)
 }
 
 // diffTables compares the cost tables of two rule sets, which may be nil.
-func diffTables(before, after *fluxgate.RuleSet) []RuleDiff {
+func diffTables(before, after *Set) []RuleDiff {
 	old, now := tablesOf(before), tablesOf(after)
 	if maps.EqualFunc(old, now, maps.Equal) {
 		return nil
 	}
-	d := RuleDiff{Rule: CostTables, Change: DiffChanged}
+	d := RuleDiff{Rule: DiffCostTables, Change: DiffChanged}
 	if len(old) == 0 {
 		d.Change = DiffAdded
 	} else if len(now) == 0 {
@@ -36,7 +34,7 @@ func diffTables(before, after *fluxgate.RuleSet) []RuleDiff {
 	return []RuleDiff{d}
 }
 
-func tablesOf(set *fluxgate.RuleSet) fluxgate.CostTables {
+func tablesOf(set *Set) CostTables {
 	if set == nil {
 		return nil
 	}
@@ -44,7 +42,7 @@ func tablesOf(set *fluxgate.RuleSet) fluxgate.CostTables {
 }
 
 // models returns the weights of each model as in a document.
-func models(table fluxgate.CostTable) (tree map[string]any) {
+func models(table CostTable) (tree map[string]any) {
 	_ = json.Unmarshal(raw(table), &tree) // it was just written, and weights fit a float64
 	return tree
 }

@@ -1,4 +1,4 @@
-package fluxgate
+package rules
 
 import (
 	"bytes"
@@ -15,10 +15,10 @@ import (
 	"github.com/fluxgate/fluxgate/internal/printable"
 )
 
-// ParseRuleSet reads a rule set from JSON: an id and its rules in the shape of
-// the control plane. Unknown fields are errors. Like [NewRuleSet] it reports
+// Parse reads a rule set from JSON: an id and its rules in the shape of
+// the control plane. Unknown fields are errors. Like [NewSet] it reports
 // everything that is wrong at once.
-func ParseRuleSet(data []byte) (*RuleSet, error) {
+func Parse(data []byte) (*Set, error) {
 	if n := countValues(data); n > maxValues {
 		return nil, fmt.Errorf("reading a rule set: it has more than %d values", maxValues)
 	}
@@ -31,7 +31,7 @@ func ParseRuleSet(data []byte) (*RuleSet, error) {
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("reading a rule set: unexpected data after the JSON value")
 	}
-	return DecodeRuleSet(doc)
+	return DecodeSet(doc)
 }
 
 // maxValues bounds the memory that a document needs: a short text can be a large
@@ -56,7 +56,7 @@ func countValues(text []byte) int {
 
 // DecodeRule reads one rule from a document that other programs may extend: a
 // tree of maps, lists and scalars. It ignores unknown fields and reports those
-// that cannot be read, with paths inside the rule; [NewRuleSet] validates their
+// that cannot be read, with paths inside the rule; [NewSet] validates their
 // values. The rule is normalized as in a rule set, with digests of API keys.
 func DecodeRule(doc map[string]any) (Rule, error) {
 	var found problems
@@ -67,9 +67,9 @@ func DecodeRule(doc map[string]any) (Rule, error) {
 	return rule.clone(), nil
 }
 
-// DecodeRuleSet is [ParseRuleSet] for a document that is already a tree of maps,
+// DecodeSet is [Parse] for a document that is already a tree of maps,
 // lists and scalars.
-func DecodeRuleSet(doc map[string]any) (*RuleSet, error) {
+func DecodeSet(doc map[string]any) (*Set, error) {
 	var found problems
 	top := &object{reporter: reporter{found: &found}, fields: doc}
 	id := top.text("id")
@@ -168,7 +168,7 @@ func parsePrefix(s string) (netip.Prefix, error) {
 	return netip.PrefixFrom(addr, addr.BitLen()), nil
 }
 
-// decodeBand reads a band. [NewRuleSet] refuses fields that its kind does not have.
+// decodeBand reads a band. [NewSet] refuses fields that its kind does not have.
 func decodeBand(o *object) Band {
 	b := Band{
 		Kind:         BandKind(o.text("kind")),

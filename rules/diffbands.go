@@ -6,13 +6,12 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/period"
 )
 
 // bands compares bands by their name in stored state: a band shown as changed
 // keeps its tokens, one shown as new does not.
-func (c *comparison) bands(before, after []fluxgate.Band) {
+func (c *comparison) bands(before, after []Band) {
 	if slices.Equal(before, after) {
 		return
 	}
@@ -20,14 +19,14 @@ func (c *comparison) bands(before, after []fluxgate.Band) {
 	for i, name := range is {
 		path := "bands[" + name + "]"
 		if j := slices.Index(was, name); j >= 0 {
-			c.band(path, newBandDocument(before[j]), newBandDocument(after[i]))
+			c.band(path, newBandFields(before[j]), newBandFields(after[i]))
 		} else {
-			c.add(path, nil, raw(newBandDocument(after[i])))
+			c.add(path, nil, raw(newBandFields(after[i])))
 		}
 	}
 	for j, name := range was {
 		if !slices.Contains(is, name) {
-			c.add("bands["+name+"]", raw(newBandDocument(before[j])), nil)
+			c.add("bands["+name+"]", raw(newBandFields(before[j])), nil)
 		}
 	}
 	if !slices.Equal(common(was, is), common(is, was)) {
@@ -35,40 +34,40 @@ func (c *comparison) bands(before, after []fluxgate.Band) {
 	}
 }
 
-func (c *comparison) band(path string, before, after bandDocument) {
+func (c *comparison) band(path string, before, after bandFields) {
 	differ(c, path+".capacity", before.Capacity, after.Capacity)
 	if before.RefillTokens != after.RefillTokens {
 		c.add(path+".refillTokens", rawUnlessZero(before.RefillTokens), rawUnlessZero(after.RefillTokens))
 	}
 	text(c, path+".refill", before.Refill, after.Refill, "")
-	text(c, path+".kind", before.Kind, after.Kind, fluxgate.TokenBucket)
+	text(c, path+".kind", before.Kind, after.Kind, TokenBucket)
 	text(c, path+".period", before.Period, after.Period, "")
 	text(c, path+".timezone", before.Timezone, after.Timezone, "")
 	text(c, path+".hold", before.Hold, after.Hold, "")
 }
 
-// bandDocument is a band without its label and without defaults, except that a
+// bandFields is a band without its label and without defaults, except that a
 // quota shows its time zone.
-type bandDocument struct {
-	Capacity     int64             `json:"capacity"`
-	RefillTokens int64             `json:"refillTokens,omitempty"`
-	Refill       string            `json:"refill,omitempty"`
-	Kind         fluxgate.BandKind `json:"kind,omitempty"`
-	Period       string            `json:"period,omitempty"`
-	Timezone     string            `json:"timezone,omitempty"`
-	Hold         string            `json:"hold,omitempty"`
+type bandFields struct {
+	Capacity     int64    `json:"capacity"`
+	RefillTokens int64    `json:"refillTokens,omitempty"`
+	Refill       string   `json:"refill,omitempty"`
+	Kind         BandKind `json:"kind,omitempty"`
+	Period       string   `json:"period,omitempty"`
+	Timezone     string   `json:"timezone,omitempty"`
+	Hold         string   `json:"hold,omitempty"`
 }
 
-// newBandDocument leaves out refill tokens that equal the capacity, so that
+// newBandFields leaves out refill tokens that equal the capacity, so that
 // changing both shows as one change.
-func newBandDocument(b fluxgate.Band) bandDocument {
-	to := bandDocument{Capacity: b.Capacity}
+func newBandFields(b Band) bandFields {
+	to := bandFields{Capacity: b.Capacity}
 	switch b.Kind {
-	case fluxgate.Quota:
+	case Quota:
 		to.Kind, to.Period, to.Timezone = b.Kind, string(b.Period), cmp.Or(b.Timezone, "UTC")
-	case fluxgate.SlidingWindow:
+	case SlidingWindow:
 		to.Kind, to.Period = b.Kind, period.Format(b.Refill)
-	case fluxgate.Concurrency:
+	case Concurrency:
 		to.Kind, to.Hold = b.Kind, period.Format(b.Hold)
 	default:
 		to.Refill = period.Format(b.Refill)
@@ -81,7 +80,7 @@ func newBandDocument(b fluxgate.Band) bandDocument {
 
 // bandNames returns the labels of bands, or their positions. A label that looks
 // like a position is quoted.
-func bandNames(bands []fluxgate.Band) []string {
+func bandNames(bands []Band) []string {
 	names := make([]string, len(bands))
 	for i, b := range bands {
 		names[i] = b.Label
