@@ -313,9 +313,8 @@ func TestCarryover_OtherKinds(t *testing.T) {
 // Refused hits are counted in the fallback, and the store is charged all of them, also
 // beyond the limit. Alternatives are decided there as in the store.
 func TestCarryover_CountsRefused(t *testing.T) {
-	counted := fluxgate.Rule{ID: "r", Bands: []fluxgate.Band{{Kind: fluxgate.Quota, Capacity: 10, Period: "day"}}, CountRefused: true, Mode: fluxgate.ModeAlternative}
 	synctest.Test(t, func(t *testing.T) {
-		f := newFleet(t, 1, counted)
+		f := newFleet(t, 1, alternative("r", 10))
 		g := f.gateways[0]
 		check := func(r fluxgate.Request) fluxgate.Decision { return fluxgate.Must(g.Check(t.Context(), &r)) }
 		check(fluxgate.Request{Cost: 8})
@@ -697,6 +696,36 @@ func TestCarryover_HeldBesideOthers(t *testing.T) {
 			t.Errorf("degraded %t, bands %s, want %s", d.Degraded, got, want)
 		}
 	})
+}
+
+// While an alternative stays in the fallback after an outage, one that is over in the store
+// does not keep other rules from taking there.
+func TestCarryover_HeldAlternative(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		capacity int64 // of the one that is held
+		allowed  bool
+		left     int64 // of another rule
+	}{{"that fits", 10, true, 7}, {"that is over", 3, false, 10}} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				held, over, here := alternative("held", c.capacity), alternative("over", 2), rule("here", 0, 10)
+				over.Paths, here.Paths = []string{"/all"}, []string{"/all"}
+				f := newFleet(t, 1, held, over, here)
+				g := f.gateways[0]
+				f.store.away(errNotSent)
+				g.check(fluxgate.Request{})
+				f.store.away(nil)
+				if d := g.check(fluxgate.Request{Path: "/all", Cost: 3}); d.Allowed != c.allowed || !d.Degraded {
+					t.Errorf("decided %+v, bands %q", answerOf(&d), bands(&d))
+				}
+				if got := g.left(fluxgate.Request{Path: "/all"})["here.hour"]; got != c.left {
+					t.Errorf("the other rule has %d left, want %d", got, c.left)
+				}
+				time.Sleep(time.Second) // until the store is charged
+			})
+		})
+	}
 }
 
 // Setting the levels of the fallback allocates nothing.

@@ -218,6 +218,39 @@ func TestFallback_RejectionGivesBack(t *testing.T) {
 	}
 }
 
+// Alternatives reject a request only if all are over, whether the store or the fallback
+// decides them. A refused request takes nothing from either.
+func TestFallback_Alternatives(t *testing.T) {
+	for _, c := range []struct {
+		name                string
+		stored, gone, local int64 // capacities of an alternative in the store, one in the fallback, a rule in the fallback
+		allowed             bool
+		left                map[string]int64
+	}{
+		{"one fits in the store", 10, 2, 10, true, map[string]int64{"here.hour": 7, "stored.day": 7, "gone.day": -1, "local.hour": 7}},
+		{"one fits in the fallback", 2, 10, 10, true, map[string]int64{"here.hour": 7, "stored.day": -1, "gone.day": 7, "local.hour": 7}},
+		{"none fits", 2, 2, 10, false, map[string]int64{"here.hour": 10, "stored.day": -1, "gone.day": -1, "local.hour": 10}},
+		{"another rule of the fallback rejects", 10, 10, 2, false, map[string]int64{"here.hour": 10, "stored.day": 10, "gone.day": 10, "local.hour": 2}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFailing(t, 1, []fluxgate.Rule{rule("here", 0, 10), alternative("stored", c.stored), alternative("gone", c.gone), rule("local", 0, c.local)})
+			f.away("gone", "local")
+			if d := f.check(fluxgate.Request{Cost: 3}); d.Allowed != c.allowed {
+				t.Errorf("decided %+v with bands %q", answerOf(&d), bands(&d))
+			}
+			f.away()
+			f.untilCharged()
+			d, left := f.check(fluxgate.Request{Peek: true}), map[string]int64{}
+			for b := range d.Bands() {
+				left[b.Rule.ID+"."+b.Band.Name()] = b.Remaining - b.Owed
+			}
+			if !maps.Equal(left, c.left) {
+				t.Errorf("left are %v, want %v", left, c.left)
+			}
+		})
+	}
+}
+
 // A rejection by the store is final, whatever the failure modes of undecided
 // rules are.
 func TestFailure_StoreRejectionIsFinal(t *testing.T) {
