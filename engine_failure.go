@@ -139,11 +139,6 @@ func (e *Engine) withdraw(ctx context.Context, v *evaluation) {
 	if r := Withdrawal(v.demands, &v.outcome); r != nil {
 		e.giveBack(ctx, r)
 	}
-	for i := range v.demands {
-		if !v.demands[i].Debited(v.outcome.Results[i].Status) {
-			v.outcome.Results[i].Granted = 0
-		}
-	}
 }
 
 func (e *Engine) onFailureOf(r *compiledRule) OnFailure {

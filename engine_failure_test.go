@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
-	"github.com/fluxgate/fluxgate/store/memstore"
 	"github.com/fluxgate/fluxgate/store/storetest"
 )
 
@@ -78,6 +77,8 @@ func TestFailure_Modes(t *testing.T) {
 		{"local without a fallback lets pass", fluxgate.FailLocal, nil, 0, passes, fluxgate.FromStore},
 		{"a rule that says nothing is local", "", nil, 0.5, answer{true, fluxgate.ReasonOK, "r"}, fluxgate.FromFallback},
 		{"a rule that says nothing does as the engine", "", engineSays(fluxgate.FailClosed), 0.5, refused, fluxgate.FromStore},
+		{"a rule that says local does not as the engine", fluxgate.FailLocal, engineSays(fluxgate.FailClosed), 0.5, answer{true, fluxgate.ReasonOK, "r"}, fluxgate.FromFallback},
+		{"a rule that says local does as the engine without a fallback", fluxgate.FailLocal, engineSays(fluxgate.FailClosed), 0, refused, fluxgate.FromStore},
 		{"a rule that says open does not as the engine", fluxgate.FailOpen, engineSays(fluxgate.FailClosed), 0.5, passes, fluxgate.FromStore},
 	} {
 		for fault, breakStore := range map[string]func(*failing){
@@ -124,6 +125,8 @@ func TestFallback_Share(t *testing.T) {
 		{"a tenth of 5 a minute is one in two minutes", fluxgate.PerMinute(5), 0.1, 1, 2 * time.Minute},
 		{"a quarter of one an hour is one in four hours", fluxgate.PerHour(1), 0.25, 1, 4 * time.Hour},
 		{"a twentieth of ten a year is one", fluxgate.Band{Capacity: 10, Refill: 366 * 24 * time.Hour}, 0.05, 1, 366 * 24 * time.Hour},
+		{"half of 3 a minute is one a minute", fluxgate.PerMinute(3), 0.5, 1, time.Minute},
+		{"half of one in a sliding window is one in the same", fluxgate.Band{Kind: fluxgate.SlidingWindow, Capacity: 1, Refill: 16 * time.Second}, 0.5, 1, 16_876_543 * time.Microsecond}, // the rest of its second, and 16
 		{"a tenth of one a year comes once a year", fluxgate.Band{Capacity: 1, Refill: 366 * 24 * time.Hour}, 0.1, 1, 366 * 24 * time.Hour},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -148,6 +151,15 @@ func TestFallback_Share(t *testing.T) {
 				t.Errorf("no token is there after %v", c.next)
 			}
 		})
+	}
+}
+
+// Over a store that does not count gateways the fallback has all of each band.
+func TestFallback_AutoShare(t *testing.T) {
+	store := &faulty{Store: newStore(t, nil), fails: errAway}
+	engine := newEngine(t, store, ruleSet(t, rule("r", 0, 10)), fluxgate.WithAutoFallback(newStore(t, nil)))
+	if d := check(t, engine, fluxgate.Request{}); d.Limit != 10 || d.Source != fluxgate.FromFallback {
+		t.Errorf("limit %d from %v, want 10", d.Limit, d.Source)
 	}
 }
 
@@ -198,21 +210,21 @@ func TestFallback_RejectionGivesBack(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			shadow := with(rule("measured", 7, 20), func(r *fluxgate.Rule) { r.Mode = fluxgate.ModeShadow })
 			f := newFailing(t, c.share, append([]fluxgate.Rule{rule("here", 9, 10), shadow}, c.gone...))
+			f.check(fluxgate.Request{Cost: 1})
 			f.away("gone", "local")
-			for range 20 {
-				d := f.check(fluxgate.Request{Cost: 3})
+			for i := range 20 {
+				d := f.check(fluxgate.Request{Cost: 3, Peek: i%2 == 0})
 				if answerOf(&d) != c.want || !d.Degraded || d.Receipt() != nil {
 					t.Fatalf("decided %+v, degraded %t, receipt %v; want %+v", answerOf(&d), d.Degraded, d.Receipt(), c.want)
 				}
 			}
 			f.away()
-			for rule, tokens := range f.left(fluxgate.Request{}) {
-				if rule == "here.hour" && tokens != 10 || rule == "measured.hour" && tokens != 20 {
-					t.Errorf("%s has %d left in the store", rule, tokens)
-				}
+			d := f.check(fluxgate.Request{Peek: true})
+			if got, want := bands(&d)[:2], []string{"here.hour ok 9 of 10", "measured.hour ok 19 of 20 shadow"}; !slices.Equal(got, want) || d.Degraded {
+				t.Errorf("in the store are %q, want %q; degraded %t", got, want, d.Degraded)
 			}
-			if n := f.fallback.Store.(*memstore.Store).Stats().Buckets; n != 0 {
-				t.Errorf("%d buckets of the fallback were taken from", n)
+			if s := f.FallbackStats(); s != (fluxgate.FallbackStats{}) {
+				t.Errorf("the fallback has taken: %+v", s)
 			}
 		})
 	}
