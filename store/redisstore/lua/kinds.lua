@@ -206,9 +206,7 @@ local function quota_of(b, r, used, at)
   local view = { b.tag, used, b.limit, last, b.longest }
   if r and r[END] > now then
     view[2], view[3], view[END], view[LONGEST] = r[2], math.max(b.limit, r[3]), r[END], math.max(b.longest, r[LONGEST])
-  elseif r and b.counts then
-    view[2] = 0
-  elseif r and r[END] >= begin then
+  elseif r and r[END] >= begin and not b.counts then
     view[2] = math.min(math.max(0, r[2] - r[3]), b.limit) -- of which no part is for the one after it
   end
   return view
@@ -312,7 +310,7 @@ function kinds.fits(e, k, state, list, n)
       if b.kind ~= CONCURRENCY then
         cost = math.min(cost, floor(left / b.unit))
       elseif left == 0 and holder.id then
-        cost = 0
+        cost = least
       end
     end
   end
