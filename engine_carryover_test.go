@@ -551,24 +551,36 @@ func TestCarryover_SlowStore(t *testing.T) {
 
 // Buckets under bands that changed are not charged.
 func TestCarryover_ChangedBands(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		sets := new(replaceable)
-		sets.set.Store(ruleSet(t, perMinute(400)))
-		store := newOutage(t, 1)
-		engine := fluxgate.Must(fluxgate.New(store, sets, fluxgate.WithRuleSet("api"), fluxgate.WithAutoFallback(newStore(t, nil))))
-		g := &gate{TB: t, Engine: engine}
-		store.away(errNotSent)
-		g.admitted(40, fluxgate.Request{})
-		sets.set.Store(ruleSet(t, perMinute(200)))
-		store.away(nil)
-		time.Sleep(firstCharge)
-		if s := g.FallbackStats(); s != (fluxgate.FallbackStats{Admitted: 40, Uncharged: 39}) {
-			t.Errorf("stats %+v", s)
-		}
-		if got := g.left(fluxgate.Request{})["r.200-per-1m"]; got != 200 {
-			t.Errorf("%d left, want 200", got)
-		}
-	})
+	for name, c := range map[string]struct {
+		after int // requests under the new bands
+		want  fluxgate.FallbackStats
+		left  int64
+	}{
+		"not used again": {0, fluxgate.FallbackStats{Admitted: 40, Uncharged: 39}, 200},
+		"used again":     {10, fluxgate.FallbackStats{Admitted: 50, Charged: 10, Uncharged: 40}, 190},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sets := new(replaceable)
+				sets.set.Store(ruleSet(t, perMinute(400)))
+				store := newOutage(t, 1)
+				engine := fluxgate.Must(fluxgate.New(store, sets, fluxgate.WithRuleSet("api"), fluxgate.WithAutoFallback(newStore(t, nil))))
+				g := &gate{TB: t, Engine: engine}
+				store.away(errNotSent)
+				g.admitted(40, fluxgate.Request{})
+				sets.set.Store(ruleSet(t, perMinute(200)))
+				g.admitted(c.after, fluxgate.Request{})
+				store.away(nil)
+				time.Sleep(firstCharge)
+				if s := g.FallbackStats(); s != c.want {
+					t.Errorf("stats %+v, want %+v", s, c.want)
+				}
+				if got := g.left(fluxgate.Request{})["r.200-per-1m"]; got != c.left {
+					t.Errorf("%d left, want %d", got, c.left)
+				}
+			})
+		})
+	}
 }
 
 type replaceable struct {

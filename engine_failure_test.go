@@ -126,7 +126,7 @@ func TestFallback_Share(t *testing.T) {
 		{"a quarter of one an hour is one in four hours", fluxgate.PerHour(1), 0.25, 1, 4 * time.Hour},
 		{"a twentieth of ten a year is one", fluxgate.Band{Capacity: 10, Refill: 366 * 24 * time.Hour}, 0.05, 1, 366 * 24 * time.Hour},
 		{"half of 3 a minute is one a minute", fluxgate.PerMinute(3), 0.5, 1, time.Minute},
-		{"half of one in a sliding window is one in the same", fluxgate.Band{Kind: fluxgate.SlidingWindow, Capacity: 1, Refill: 16 * time.Second}, 0.5, 1, 16_876_543 * time.Microsecond}, // the rest of its second, and 16
+		{"a quarter of 2 in a sliding window is one in the same", fluxgate.Band{Kind: fluxgate.SlidingWindow, Capacity: 2, Refill: 16 * time.Second}, 0.25, 1, 16_876_543 * time.Microsecond}, // the rest of its second, and 16
 		{"a tenth of one a year comes once a year", fluxgate.Band{Capacity: 1, Refill: 366 * 24 * time.Hour}, 0.1, 1, 366 * 24 * time.Hour},
 	} {
 		t.Run(c.name, func(t *testing.T) {

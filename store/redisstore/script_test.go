@@ -246,6 +246,7 @@ func TestScript_OtherStateVersion(t *testing.T) {
 		"a short window":   string(encodeValue(&slidingState)[:100]),
 		"a part of a tag":  string(encodeValue(&bucket.State{At: 1, Slots: []bucket.Slot{{Used: 1, Limit: 9, Rate: 1}}})) + "ab",
 		"a short hold":     string(encodeValue(&waiting)[:40]),
+		"behind a hold":    string(encodeValue(&waiting)) + "a",
 		"an empty slot":    string(encodeValue(&emptySlot)),
 		"an unknown kind":  string(encodeValue(&bucket.State{At: 1, Slots: []bucket.Slot{{Kind: 9, Limit: 9}}})),
 	} {
