@@ -713,17 +713,20 @@ func TestCarryover_HeldBesideOthers(t *testing.T) {
 // While an alternative stays in the fallback after an outage, one that is over in the store
 // does not keep other rules from taking there.
 func TestCarryover_HeldAlternative(t *testing.T) {
-	for _, c := range []struct {
-		name     string
-		capacity int64 // of the one that is held
-		allowed  bool
-		left     int64 // of another rule
-	}{{"that fits", 10, true, 7}, {"that is over", 3, false, 10}} {
-		t.Run(c.name, func(t *testing.T) {
+	for name, c := range map[string]struct {
+		held    fluxgate.Rule
+		allowed bool
+		left    int64 // of another rule
+	}{
+		"an alternative that fits":    {alternative("held", 10), true, 7},
+		"an alternative that is over": {alternative("held", 3), false, 10},
+		"another rule that fits":      {rule("held", 0, 10), false, 10},
+	} {
+		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				held, over, here := alternative("held", c.capacity), alternative("over", 2), rule("here", 0, 10)
+				over, here := alternative("over", 2), rule("here", 0, 10)
 				over.Paths, here.Paths = []string{"/all"}, []string{"/all"}
-				f := newFleet(t, 1, held, over, here)
+				f := newFleet(t, 1, c.held, over, here)
 				g := f.gateways[0]
 				f.store.away(errNotSent)
 				g.check(fluxgate.Request{})
