@@ -743,6 +743,18 @@ func TestCarryover_HeldAlternative(t *testing.T) {
 	}
 }
 
+// Tokens are not charged if the fallback fails when it is asked what it holds.
+func TestCarryover_FallbackFails(t *testing.T) {
+	f := newFailing(t, 1, []fluxgate.Rule{rule("r", 0, 10)})
+	f.store.setFails(errAway)
+	f.check(fluxgate.Request{Cost: 3})
+	f.fallback.setFails(errors.New("out of memory"))
+	f.untilCharged()
+	if s, want := f.FallbackStats(), (fluxgate.FallbackStats{Admitted: 3, Uncharged: 3}); s != want {
+		t.Errorf("stats %+v, want %+v", s, want)
+	}
+}
+
 // Setting the levels of the fallback allocates nothing.
 func TestCarryover_Allocations(t *testing.T) {
 	store := newStore(t, nil)
