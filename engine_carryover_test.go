@@ -743,6 +743,47 @@ func TestCarryover_HeldAlternative(t *testing.T) {
 	}
 }
 
+// Requests stay in the fallback if the store is away again before the last charge.
+func TestCarryover_AwayAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, 1, rule("r", 0, 100))
+		g := f.gateways[0]
+		f.store.away(errNotSent)
+		g.check(fluxgate.Request{})
+		f.store.away(nil)
+		f.store.latency.Store(int64(40 * time.Millisecond)) // a charge begins at 50 ms and ends at 90 ms
+		time.Sleep(70 * time.Millisecond)
+		g.check(fluxgate.Request{})
+		time.Sleep(30 * time.Millisecond)
+		f.store.away(errNotSent) // at 140 ms the next charge fails
+		time.Sleep(50 * time.Millisecond)
+		f.store.away(nil)
+		if d := g.check(fluxgate.Request{}); d.Source != fluxgate.FromFallback || d.Remaining != 97 {
+			t.Errorf("%d left from %v, want 97 from the fallback", d.Remaining, d.Source)
+		}
+		time.Sleep(time.Second)
+		if s, want := f.stats(), (fluxgate.FallbackStats{Admitted: 3, Charged: 2}); s != want {
+			t.Errorf("stats %+v, want %+v", s, want) // a part has refilled
+		}
+	})
+}
+
+// An observer sees each charge that fails.
+func TestCarryover_Observer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		seen, store := new(recorder), newOutage(t, 1)
+		engine := newEngine(t, store, ruleSet(t, rule("r", 0, 100)), fluxgate.WithAutoFallback(newStore(t, nil)), fluxgate.WithObserver(seen))
+		store.away(errAway)
+		check(t, engine, fluxgate.Request{})
+		time.Sleep(60 * time.Millisecond) // a charge is made every 50 ms
+		store.away(nil)
+		time.Sleep(time.Second)
+		if want := []string{"store failed: the store is away", "decided:  ok, 1 bands", "store failed: the store is away"}; !slices.Equal(seen.all(), want) {
+			t.Errorf("seen are %q, want %q", seen.all(), want)
+		}
+	})
+}
+
 // Tokens are not charged if the fallback fails when it is asked what it holds.
 func TestCarryover_FallbackFails(t *testing.T) {
 	f := newFailing(t, 1, []fluxgate.Rule{rule("r", 0, 10)})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -119,6 +120,39 @@ func TestLease_Spend(t *testing.T) {
 		}
 		if stats.Wasted > 0 || stats.Buckets != 1 || stats.Granted/stats.Slices < 400 {
 			t.Errorf("steady demand: %+v", stats)
+		}
+	})
+}
+
+// A decision from memory has the levels of the store's last answer: with what is held, and
+// less the time that has passed.
+func TestLease_Result(t *testing.T) {
+	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
+		s, d, start := gateway(), demand("a", 1, large), time.Now()
+		d.Consistency = fluxgate.ConsistencyLeased
+		f.take(s, d) // and 10 more, after 1 of 2 ms: they come back in 55 ms
+		time.Sleep(10 * time.Millisecond)
+		got := f.take(s, d).Results[0]
+		want := fluxgate.Result{Source: fluxgate.FromLease, Granted: 1, Now: start.Add(time.Millisecond).UnixMicro(), Bands: []fluxgate.BandResult{
+			{Remaining: large.Capacity - 2, FullAfter: 43 * time.Millisecond},
+		}}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	})
+}
+
+// A bucket is leased in the place of another one that has had no request in two epochs.
+func TestLease_SharedPlace(t *testing.T) {
+	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
+		s, first, second := gateway(), demand("ab", 1, large), demand("abc", 1, large) // the place is by two bytes
+		first.Consistency, second.Consistency = fluxgate.ConsistencyLeased, fluxgate.ConsistencyLeased
+		f.take(s, first)
+		for _, slices := range []int64{1, 1, 2} {
+			time.Sleep(110 * time.Millisecond)
+			if f.take(s, second); s.Stats().Slices != slices {
+				t.Errorf("%+v, want %d slices", s.Stats(), slices)
+			}
 		}
 	})
 }
@@ -351,7 +385,7 @@ func TestLease_Saturated(t *testing.T) {
 				paused = &r
 			}
 		}
-		if paused.Wait <= 0 || paused.Wait > lease.MaxPause || paused.Bands[0].Wait != paused.Wait || paused.Granted != 0 {
+		if paused.Wait <= 0 || paused.Wait > lease.MaxPause || paused.Bands[0].Wait != paused.Wait || paused.Granted != 0 || paused.Now != time.Now().Add(f.latency/2).UnixMicro() {
 			t.Errorf("a pause refuses with %+v", paused)
 		}
 		// Requests that can wait go to the store, and those of strict rules.
