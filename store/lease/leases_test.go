@@ -157,6 +157,24 @@ func TestLease_SharedPlace(t *testing.T) {
 	})
 }
 
+// A refusal that comes two epochs after its request changes no demand.
+func TestLease_LateRefusal(t *testing.T) {
+	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
+		band := fluxgate.Band{Capacity: 120, RefillTokens: 200, Refill: time.Second}
+		s, d, other := gateway(), demand("a", 7, band), demand("a", 1, band)
+		d.Consistency, f.latency = fluxgate.ConsistencyLeased, 250*time.Millisecond
+		go func() {
+			if f.take(s, d).Admitted() {
+				t.Error("an empty bucket admits")
+			}
+		}()
+		time.Sleep(f.latency/2 - time.Millisecond)
+		f.take(f.Store, demand("a", 120, band))
+		time.Sleep(90 * time.Millisecond)
+		f.take(s, other)
+	})
+}
+
 // What is left of two slices is not lost when the next one is granted.
 func TestLease_Remnants(t *testing.T) {
 	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
