@@ -42,6 +42,8 @@ func (f *fleet) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxga
 	return err
 }
 
+func (f *fleet) Close() error { return f.fail }
+
 func (f *fleet) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual []int64) ([]fluxgate.Settlement, error) {
 	settled, err := f.Store.Settle(ctx, receipt, actual)
 	for i := range settled {
@@ -139,6 +141,13 @@ func TestLease_Result(t *testing.T) {
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%+v, want %+v", got, want)
 		}
+		for range 8 {
+			f.take(s, d)
+		}
+		if stats := s.Stats(); stats.Held != 1 || stats.Buckets != 1 {
+			t.Errorf("one token is left: %+v", stats)
+		}
+		time.Sleep(f.latency) // until the next slice is granted
 	})
 }
 
@@ -582,6 +591,37 @@ func TestLease_Close(t *testing.T) {
 		}
 		if back := taken - f.taken.Load(); back > held || back < held*3/4 || held < 20 {
 			t.Errorf("%d of %d came back", back, held)
+		}
+	})
+}
+
+// All that is held comes back, of many buckets and of a slice that is under way.
+func TestLease_CloseAll(t *testing.T) {
+	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
+		s, spent := gateway(), map[string]int64{}
+		take := func(name string) {
+			d := demand(name, 1, large)
+			d.Consistency = fluxgate.ConsistencyLeased
+			f.take(s, d)
+			spent[name]++
+		}
+		f.latency = 0
+		for i := range fluxgate.MaxMatches + 1 {
+			take(fmt.Sprintf("%02d", i))
+		}
+		f.latency = 2 * time.Microsecond
+		for range 8 { // of the 10 that are held, so that more are asked for
+			take("00")
+		}
+		for _, f.fail = range []error{errors.New("cannot close"), nil} {
+			if err := s.Close(); !errors.Is(err, f.fail) {
+				t.Errorf("closed with %v, want %v", err, f.fail)
+			}
+		}
+		for name, n := range spent {
+			if left := f.left(demand(name, 1, large)); left != large.Capacity-n {
+				t.Errorf("%s has %d left after %d were spent", name, left, n)
+			}
 		}
 	})
 }
