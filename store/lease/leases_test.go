@@ -652,22 +652,25 @@ func TestLease_Crowd(t *testing.T) {
 	})
 }
 
-// Requests that ask for a slice each do not wait for each other.
+// Requests that ask for a slice each do not wait for each other. Requests that are not decided
+// yet make a bucket hot, so that a crowd asks for slices.
 func TestLease_CrowdOfTwoRules(t *testing.T) {
-	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
-		s, a, b := gateway(), demand("a", 1, large), demand("b", 1, large)
-		a.Consistency, b.Consistency = fluxgate.ConsistencyLeased, fluxgate.ConsistencyLeased
-		took := f.crowd(s, func(i int) []fluxgate.Demand {
-			if i%2 == 0 {
-				return []fluxgate.Demand{a, b}
+	for _, consistency := range []fluxgate.Consistency{fluxgate.ConsistencyLeased, fluxgate.ConsistencyAuto} {
+		onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
+			s, a, b := gateway(), demand("a", 1, large), demand("b", 1, large)
+			a.Consistency, b.Consistency = consistency, consistency
+			took := f.crowd(s, func(i int) []fluxgate.Demand {
+				if i%2 == 0 {
+					return []fluxgate.Demand{a, b}
+				}
+				return []fluxgate.Demand{b, a}
+			})
+			taken := f.taken.Load()
+			if stats := s.Stats(); took > 5*f.latency || taken != 2*64+stats.Held || stats.Slices == 0 {
+				f.Errorf("%s: 64 requests took %v and %d tokens: %+v", consistency, took, taken, stats)
 			}
-			return []fluxgate.Demand{b, a}
 		})
-		taken := f.taken.Load()
-		if stats := s.Stats(); took > 5*f.latency || taken != 2*64+stats.Held {
-			f.Errorf("64 requests took %v and %d tokens: %+v", took, taken, stats)
-		}
-	})
+	}
 }
 
 // A request waits for the slices of all its rules together no longer than for one, and what
