@@ -670,10 +670,18 @@ func TestScript_KeptRecords(t *testing.T) {
 	}
 }
 
-// What is used carries over to a quota whose period begins with the take.
-func TestScript_OtherKind(t *testing.T) {
+// What is used carries over to a band with another rate alone, and to a quota whose period
+// begins with the take.
+func TestScript_OtherBand(t *testing.T) {
+	slow, fast := fluxgate.Must(bucket.NewBand(1, 10, 3, 7*time.Second)), fluxgate.Must(bucket.NewBand(1, 10, 9, 7*time.Second))
 	quota := fluxgate.Must(bucket.NewQuota(1, 10, time.Hour))
 	quota.Edges = [3]int64{takenAt, takenAt + 1e6, takenAt + 2e6}
-	tokens := fluxgate.Must(bucket.NewBand(1, 5, 3, time.Minute))
-	newScriptClient(t, testenv.SharedStandalone(t)).takes([]fluxgate.ExactBand{tokens}, []fluxgate.ExactBand{quota})
+	if slow.Limit != fast.Limit || slow.Rate == fast.Rate {
+		t.Errorf("%+v and %+v differ in more than the rate", slow, fast)
+	}
+	for name, next := range map[string]fluxgate.ExactBand{"rate": fast, "kind": quota} {
+		t.Run(name, func(t *testing.T) {
+			newScriptClient(t, testenv.SharedStandalone(t)).takes([]fluxgate.ExactBand{slow}, []fluxgate.ExactBand{next})
+		})
+	}
 }

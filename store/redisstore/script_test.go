@@ -247,6 +247,7 @@ func TestScript_OtherStateVersion(t *testing.T) {
 		"a part of a tag":  string(encodeValue(&bucket.State{At: 1, Slots: []bucket.Slot{{Used: 1, Limit: 9, Rate: 1}}})) + "ab",
 		"a short hold":     string(encodeValue(&waiting)[:40]),
 		"behind a hold":    string(encodeValue(&waiting)) + "a",
+		"two holds":        string(encodeValue(&waiting)) + string(encodeValue(&waiting)[8:]),
 		"an empty slot":    string(encodeValue(&emptySlot)),
 		"an unknown kind":  string(encodeValue(&bucket.State{At: 1, Slots: []bucket.Slot{{Kind: 9, Limit: 9}}})),
 	} {
@@ -303,7 +304,10 @@ func TestScript_OtherStateVersion_SameShape(t *testing.T) {
 			}
 			p.take(d)
 			value := client.Get(t.Context(), p.name(d)).Val()
-			for _, value := range []string{"\x07" + value[1:], value + strings.Repeat("\x00", len(bands)), value[:11] + "\x09" + value[12:]} {
+			for _, value := range []string{
+				"\x07" + value[1:], value + strings.Repeat("\x00", len(bands)), value[:11] + "\x09" + value[12:],
+				value + strings.Repeat("\x09", 11), // as long as a hold
+			} {
 				client.Set(t.Context(), p.name(d), value, time.Minute)
 				err := p.Take(t.Context(), []fluxgate.Demand{d}, new(fluxgate.Outcome))
 				if !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), fmt.Sprintf("version %d", value[0])) {
