@@ -49,7 +49,7 @@ var targets = []struct {
 	{"engine_wait.go", []string{". -test.short -test.run Wait", ". -test.short"}},
 	{"store/redisstore/lua/[dk]*.lua", []string{
 		"./store/redisstore -test.run ^TestScript_(AgreesWithGo|Slots)_NoRace$ -redisstore.steps 2000",
-		"./store/redisstore -test.run ^TestScript_(AgreesWithGo_NoRace|Slots_NoRace|KeptRecords|EndedSlots|LabelBehindSlots|RenewWithoutSlots|Expiry|Other.*)$ -redisstore.steps 20000",
+		"./store/redisstore -test.run ^TestScript_(AgreesWithGo_NoRace|Slots_NoRace|SlotsKeepValue|KeptRecords|EndedSlots|LabelBehindSlots|RenewWithoutSlots|Expiry|Other.*)$ -redisstore.steps 20000",
 		"./store/redisstore -test.run Script|^TestConformance_Standalone$",
 	}},
 }

@@ -233,6 +233,7 @@ func TestScript_OtherStateVersion(t *testing.T) {
 	bad := p.demand("rule", 1, year)
 	slidingState := bucket.State{At: 1, Slots: []bucket.Slot{{Kind: bucket.Window, Limit: 9, Steps: &bucket.Steps{Newest: 1, Length: 1}}}}
 	waiting := bucket.State{At: 1, Hold: 1, Slots: []bucket.Slot{{Used: 1, Limit: 9, Rate: 1}}}
+	kept := bucket.State{At: 1, Slots: []bucket.Slot{{Used: 1, Limit: 9, Rate: 1, Since: 1}}}
 	emptySlot := bucket.State{At: 1, Slots: []bucket.Slot{{Kind: bucket.Window, Limit: 9, Steps: &bucket.Steps{Newest: 1}}}}
 	for name, value := range map[string]string{
 		"version 1":        "\x01 what an earlier gateway wrote, and we cannot read",
@@ -248,6 +249,7 @@ func TestScript_OtherStateVersion(t *testing.T) {
 		"a short hold":     string(encodeValue(&waiting)[:40]),
 		"behind a hold":    string(encodeValue(&waiting)) + "a",
 		"two holds":        string(encodeValue(&waiting)) + string(encodeValue(&waiting)[8:]),
+		"a short record":   string(encodeValue(&kept)[:8+25+6]),
 		"an empty slot":    string(encodeValue(&emptySlot)),
 		"an unknown kind":  string(encodeValue(&bucket.State{At: 1, Slots: []bucket.Slot{{Kind: 9, Limit: 9}}})),
 	} {
