@@ -132,7 +132,10 @@ func TestLease_Result(t *testing.T) {
 	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
 		s, d, start := gateway(), demand("a", 1, large), time.Now()
 		d.Consistency = fluxgate.ConsistencyLeased
-		f.take(s, d) // and 10 more, after 1 of 2 ms: they come back in 55 ms
+		// It takes 10 more, after 1 of 2 ms: they come back in 55 ms.
+		if left := f.take(s, d).Results[0].Bands[0].Remaining; left != large.Capacity-1 {
+			t.Errorf("%d left with what is held, want %d", left, large.Capacity-1)
+		}
 		time.Sleep(10 * time.Millisecond)
 		got := f.take(s, d).Results[0]
 		want := fluxgate.Result{Source: fluxgate.FromLease, Granted: 1, Now: start.Add(time.Millisecond).UnixMicro(), Bands: []fluxgate.BandResult{
@@ -173,8 +176,8 @@ func TestLease_LateRefusal(t *testing.T) {
 		s, d, other := gateway(), demand("a", 7, band), demand("a", 1, band)
 		d.Consistency, f.latency = fluxgate.ConsistencyLeased, 250*time.Millisecond
 		go func() {
-			if f.take(s, d).Admitted() {
-				t.Error("an empty bucket admits")
+			if out := f.take(s, d); out.Admitted() || out.Results[0].Bands[0].Remaining != 0 {
+				t.Errorf("an empty bucket: %+v", out.Results)
 			}
 		}()
 		time.Sleep(f.latency/2 - time.Millisecond)
@@ -678,7 +681,9 @@ func TestLease_CrowdOfTwoRules(t *testing.T) {
 func TestLease_CrowdOfSlowRules(t *testing.T) {
 	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
 		s, held, slow := gateway(), demand("a", 1, large), make([]fluxgate.Demand, 4)
+		spent := func() int64 { stats := s.Stats(); return f.taken.Load() - stats.Held - stats.Wasted }
 		f.untilFresh(s, held)
+		before := spent()
 		time.Sleep(140 * time.Millisecond)
 		f.latency = 90 * time.Millisecond
 		var asks sync.WaitGroup
@@ -697,6 +702,9 @@ func TestLease_CrowdOfSlowRules(t *testing.T) {
 			t.Errorf("it took %v: %+v", took, out.Results)
 		}
 		asks.Wait()
+		if n := spent() - before; n != 4+5 {
+			t.Errorf("%d tokens are spent: %+v", n, s.Stats())
+		}
 	})
 }
 
