@@ -637,20 +637,28 @@ func TestCarryover_Overdraft(t *testing.T) {
 	quota := fluxgate.Band{Label: "quota", Kind: fluxgate.Quota, Capacity: 100, Period: "day"}
 	larger := fluxgate.Band{Label: "larger", Kind: fluxgate.Quota, Capacity: 1_000, Period: "day"}
 	tokens := fluxgate.Band{Label: "tokens", Capacity: 1_000, Refill: 24 * time.Hour}
-	for _, gateways := range [][]int64{{1}, {1, 2}} {
-		t.Run(fmt.Sprint(gateways), func(t *testing.T) {
+	for _, c := range []struct {
+		gateways []int64       // at each request
+		latency  time.Duration // of a charge, in which the last request comes
+	}{{[]int64{1}, 0}, {[]int64{1, 2}, 0}, {[]int64{1, 2}, 40 * time.Millisecond}} {
+		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFleet(t, 1, fluxgate.Rule{ID: "r", Overdraft: true, Bands: []fluxgate.Band{quota, larger, tokens}})
 				g := f.gateways[0]
 				g.check(fluxgate.Request{Cost: 200})
 				f.store.away(errNotSent)
-				for _, n := range gateways {
+				f.store.latency.Store(int64(c.latency))
+				for i, n := range c.gateways {
+					if i > 0 && c.latency > 0 {
+						f.back(0)
+						time.Sleep(70 * time.Millisecond) // a charge begins at 50 ms and ends at 90 ms
+					}
 					f.store.gateways.Store(n)
 					g.check(fluxgate.Request{Cost: 30})
 				}
 				f.back(0)
 				time.Sleep(5 * time.Second)
-				left, want := g.left(fluxgate.Request{}), int64(800-30*len(gateways))
+				left, want := g.left(fluxgate.Request{}), int64(800-30*len(c.gateways))
 				if left["r.larger"] != want || left["r.tokens"] != want {
 					t.Errorf("left %v, want %d", left, want)
 				}

@@ -151,6 +151,12 @@ func TestLease_Result(t *testing.T) {
 			t.Errorf("one token is left: %+v", stats)
 		}
 		time.Sleep(f.latency) // until the next slice is granted
+		empty := demand("b", 1, large)
+		empty.Consistency = fluxgate.ConsistencyLeased
+		f.take(f.Store, demand("b", large.Capacity, large))
+		if r := f.take(s, empty).Results[0]; r.Status != fluxgate.Rejected || r.Bands[0].Remaining != 0 {
+			t.Errorf("an empty bucket: %+v", r)
+		}
 	})
 }
 
@@ -620,6 +626,9 @@ func TestLease_CloseAll(t *testing.T) {
 			if err := s.Close(); !errors.Is(err, f.fail) {
 				t.Errorf("closed with %v, want %v", err, f.fail)
 			}
+		}
+		if stats := s.Stats(); stats.Held != 0 || stats.Buckets != 0 {
+			t.Errorf("held after it was closed: %+v", stats)
 		}
 		for name, n := range spent {
 			if left := f.left(demand(name, 1, large)); left != large.Capacity-n {
