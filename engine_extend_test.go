@@ -90,3 +90,24 @@ func TestExtend_PartOfAReceipt(t *testing.T) {
 		})
 	}
 }
+
+// An engine without a fallback renews the slots of a receipt, and nothing else.
+func TestExtend_WithoutFallback(t *testing.T) {
+	slots := fluxgate.Rule{ID: "slots", Paths: []string{"/slots"}, Bands: []fluxgate.Band{{Kind: fluxgate.Concurrency, Capacity: 1, Hold: time.Minute}}}
+	g := newGate(t, []fluxgate.Rule{rule("tokens", 0, 10), slots})
+	held, tokens := g.check(fluxgate.Request{Path: "/slots"}), g.check(fluxgate.Request{Path: "/other"})
+	elsewhere := &fluxgate.Receipt{Takes: []fluxgate.Taken{tokens.Receipt().Takes[0]}}
+	elsewhere.Takes[0].Source = fluxgate.FromFallback
+	for name, c := range map[string]struct {
+		receipt *fluxgate.Receipt
+		want    error
+	}{
+		"slots beside tokens":    {held.Receipt(), nil},
+		"tokens":                 {tokens.Receipt(), fluxgate.ErrNotHeld},
+		"tokens from a fallback": {elsewhere, fluxgate.ErrReceipt},
+	} {
+		if err := g.Extend(t.Context(), c.receipt); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+	}
+}

@@ -105,7 +105,7 @@ func (e *Engine) takeFromFallback(ctx context.Context, v *evaluation, plan plan,
 	}
 	for k, i := range indices {
 		v.demands[i].Bands = plan.of(v.rules[i]).localBands(v.rules[i], share)
-		if v.rules[i].prices != nil && v.demands[i].Cost > 0 && !v.rules[i].CountRefused {
+		if r := v.rules[i]; r.prices != nil && v.demands[i].Cost > 0 && !r.Overdraft && !r.CountRefused {
 			v.demands[i].Cost = clampCost(v.demands[i].Cost, v.demands[i].Bands)
 		}
 		demands[k] = v.demands[i]
@@ -138,11 +138,6 @@ func (e *Engine) withdraw(ctx context.Context, v *evaluation) {
 	}
 	if r := Withdrawal(v.demands, &v.outcome); r != nil {
 		e.giveBack(ctx, r)
-	}
-	for i := range v.demands {
-		if !v.demands[i].Debited(v.outcome.Results[i].Status) {
-			v.outcome.Results[i].Granted = 0
-		}
 	}
 }
 

@@ -143,6 +143,12 @@ func rule(id string, priority int, n int64) fluxgate.Rule {
 	return fluxgate.Rule{ID: id, Priority: priority, Bands: []fluxgate.Band{perHour("hour", n)}}
 }
 
+// alternative is a rule for everyone of n a day, labelled "day", that counts refused hits.
+func alternative(id string, n int64) fluxgate.Rule {
+	day := fluxgate.Band{Label: "day", Kind: fluxgate.Quota, Capacity: n, Period: "day"}
+	return fluxgate.Rule{ID: id, Mode: fluxgate.ModeAlternative, CountRefused: true, Bands: []fluxgate.Band{day}}
+}
+
 // with changes a rule.
 func with(r fluxgate.Rule, change func(*fluxgate.Rule)) fluxgate.Rule {
 	change(&r)
@@ -207,8 +213,10 @@ func (f *faulty) answer(
 		return fails
 	}
 	var reached []fluxgate.Demand
+	undecided := slices.ContainsFunc(demands, func(d fluxgate.Demand) bool { return d.Alternative && away[d.Key.Rule] })
 	for _, d := range demands {
 		if !away[d.Key.Rule] {
+			d.Shadow = d.Shadow || d.Alternative && undecided // the others may fit
 			reached = append(reached, d)
 		}
 	}

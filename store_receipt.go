@@ -116,14 +116,14 @@ func NewReceipt(demands []Demand, out *Outcome) *Receipt {
 	return r
 }
 
-// due is when the tokens of a band were due, and for a quota when its period ends. In debt
-// a quota is full only at the end of a later one.
+// due is when the tokens of a band were due, and for a quota when its period ends. A quota
+// that is not used is full now, and one in debt only at the end of a later period.
 func (d *Demand) due(j int, r *Result) int64 {
 	band := &r.Bands[j]
 	switch {
 	case !isQuota(d.Bands[j]):
 		return r.Now + band.Wait.Microseconds()
-	case band.Owed > 0 && !d.CountsRefused():
+	case band.FullAfter == 0 || band.Owed > 0 && !d.CountsRefused():
 		return d.Bands[j].EdgeAfter(r.Now)
 	}
 	return r.Now + band.FullAfter.Microseconds()

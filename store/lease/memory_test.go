@@ -42,7 +42,7 @@ func TestStore_FromMemory(t *testing.T) {
 	bands := func(all ...fluxgate.Band) []fluxgate.Band { return all }
 	fast := fluxgate.Band{Capacity: 100, RefillTokens: 200, Refill: time.Second}
 	for want, rule := range map[string]fluxgate.Rule{
-		"refusals and leases": {Bands: bands(fast)},
+		"refusals and leases": {Bands: bands(fast, fluxgate.Band{Capacity: 40, RefillTokens: 200, Refill: time.Second})},
 		"leases":              {Bands: bands(fast), Mode: fluxgate.ModeShadow},
 		"refusals; no leases: capacity 39 is below 40":                 {Bands: bands(fast, fluxgate.PerDay(39))},
 		"refusals; no leases: refills below 200 a second":              {Bands: bands(fast, fluxgate.PerDay(100))},

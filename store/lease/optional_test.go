@@ -9,11 +9,21 @@ import (
 	"github.com/fluxgate/fluxgate/store/memstore"
 )
 
-// marked is a store that resets once for each mark and counts what it is asked.
+// marked is a store of two gateways that resets once for each mark and notes what it is asked.
 type marked struct {
 	*memstore.Store
 	marks     map[string]bool
 	forgotten string
+	charged   int64
+}
+
+func (*marked) Gateways() int { return 2 }
+
+func (*marked) Resets() uint64 { return 7 }
+
+func (m *marked) Charge(_ context.Context, demands []fluxgate.Demand, _ *fluxgate.Outcome) error {
+	m.charged += demands[0].Cost
+	return nil
 }
 
 func (m *marked) ResetOnce(ctx context.Context, what fluxgate.Key, mark string) (bool, error) {
@@ -57,6 +67,34 @@ func TestStore_Resets(t *testing.T) {
 	for range 2 {
 		if did, err := plain.ResetOnce(t.Context(), fluxgate.Key{RuleSet: "api"}, "mark"); !did || err != nil {
 			t.Errorf("reset %v, %v", did, err)
+		}
+	}
+}
+
+// Charges, and the numbers of gateways and of resets, are those of the wrapped store. One that
+// has none takes, and counts none.
+func TestStore_Optional(t *testing.T) {
+	w := newWorld(t)
+	shared := &marked{Store: w.Store.(*memstore.Store)}
+	d := []fluxgate.Demand{demand("one", 3, fluxgate.PerHour(79))}
+	for name, c := range map[string]struct {
+		store    fluxgate.Store
+		gateways int
+		resets   uint64
+		charged  int64
+		takes    bool
+		memory   string
+	}{
+		"with":    {shared, 2, 7, 3, false, "refusals; no leases: capacity 79 is below 80"},
+		"without": {w, 0, 0, 0, true, "refusals; no leases: refills below 200 a second"},
+	} {
+		s, out := lease.New(c.store, lease.Config{Now: w.clock.Now}), new(fluxgate.Outcome)
+		shared.charged = 0
+		if err := s.Charge(t.Context(), d, out); err != nil || shared.charged != c.charged || out.Admitted() != c.takes {
+			t.Errorf("%s: charged %d, %v, %+v", name, shared.charged, err, out)
+		}
+		if s.Gateways() != c.gateways || s.Resets() != c.resets || s.FromMemory(&d[0]) != c.memory {
+			t.Errorf("%s: %d gateways, %d resets, %s", name, s.Gateways(), s.Resets(), s.FromMemory(&d[0]))
 		}
 	}
 }
