@@ -98,8 +98,8 @@ func unreadBatches(ctx context.Context, t *testing.T, a *attacked) {
 }
 
 // unreadStreams has requests over HTTP/2 on many connections and does not let the server send
-// the answers.
-func unreadStreams(path string, connections int) attack {
+// the answers, or does not send the body.
+func unreadStreams(path string, connections int, body bool) attack {
 	return func(ctx context.Context, t *testing.T, a *attacked) {
 		t.Helper()
 		config := a.config.Clone()
@@ -119,7 +119,7 @@ func unreadStreams(path string, connections int) attack {
 						continue
 					}
 					streams.Add(1)
-					if open[i], err = c.open(block); err == nil {
+					if open[i], err = c.open(block); err == nil && body {
 						err = c.framer.WriteData(open[i], true, []byte(smallBatch))
 					}
 				}

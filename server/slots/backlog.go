@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// perResponse is about how much a request holds while its answer is sent.
+	// perResponse is about how much a request holds while it is read or its answer is sent.
 	perResponse = 20 << 10
 	// PerField is about how much a field of a header holds besides its text.
 	PerField = 128
@@ -17,9 +17,9 @@ const (
 	maxPerClient = 64
 )
 
-// Backlog bounds the memory of answers that clients do not read. If they hold too much,
-// the connection of the oldest is closed: an honest client reads its answer within
-// milliseconds. It is safe for concurrent use.
+// Backlog bounds the memory of answers that clients do not read, and of requests whose body
+// they do not send. If they hold too much, the connection of the oldest is closed: an honest
+// client reads and sends within milliseconds. It is safe for concurrent use.
 type Backlog struct {
 	most int
 
@@ -36,7 +36,7 @@ type Client struct {
 	closed  bool
 }
 
-// Answer is an answer that is being sent.
+// Answer is an answer that is being sent, or one whose request is being read.
 type Answer struct {
 	to     *Client
 	bytes  int
