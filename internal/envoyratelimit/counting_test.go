@@ -87,11 +87,10 @@ func (c *comparison) sequence(seed uint64) {
 		if c.seconds/3_600 != before/3_600 {
 			c.met["first of a period"]++
 		}
-		if c.IntN(6) == 0 {
+		if c.IntN(8) == 0 {
 			c.giveBack()
-		} else {
-			c.call()
 		}
+		c.call()
 	}
 }
 
