@@ -278,9 +278,14 @@ func (e *Engine) decideInStore(ctx context.Context, v *evaluation) (held uint64,
 		return 0, v.decideIn(ctx, e.store, v.demands, &v.outcome)
 	}
 	var others []store.Demand
+	undecided := false // an alternative: the others cannot reject yet
 	for i := range v.demands {
+		undecided = undecided || v.demands[i].Alternative && held&(1<<i) != 0
+	}
+	for i, d := range v.demands {
 		if held&(1<<i) == 0 {
-			others = append(others, v.demands[i])
+			d.Shadow = d.Shadow || d.Alternative && undecided
+			others = append(others, d)
 		}
 	}
 	var out store.Outcome

@@ -308,9 +308,8 @@ func TestCarryover_OtherKinds(t *testing.T) {
 // Refused hits are counted in the fallback, and the store is charged all of them, also
 // beyond the limit. Alternatives are decided there as in the store.
 func TestCarryover_CountsRefused(t *testing.T) {
-	counted := rules.Rule{ID: "r", Bands: []rules.Band{{Kind: rules.Quota, Capacity: 10, Period: "day"}}, CountRefused: true, Mode: rules.ModeAlternative}
 	synctest.Test(t, func(t *testing.T) {
-		f := newFleet(t, 1, counted)
+		f := newFleet(t, 1, alternative("r", 10))
 		g := f.gateways[0]
 		check := func(r fluxgate.Request) fluxgate.Decision { return fluxgate.Must(g.Check(t.Context(), &r)) }
 		check(fluxgate.Request{Cost: 8})
@@ -547,24 +546,36 @@ func TestCarryover_SlowStore(t *testing.T) {
 
 // Buckets under bands that changed are not charged.
 func TestCarryover_ChangedBands(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		sets := new(replaceable)
-		sets.use(ruleSet(t, perMinute(400)))
-		store := newOutage(t, 1)
-		engine := fluxgate.Must(fluxgate.New(store, sets, fluxgate.WithRuleSet("api"), fluxgate.WithAutoFallback(newStore(t, nil))))
-		g := &gate{TB: t, Engine: engine}
-		store.away(errNotSent)
-		g.admitted(40, fluxgate.Request{})
-		sets.use(ruleSet(t, perMinute(200)))
-		store.away(nil)
-		time.Sleep(firstCharge)
-		if s := g.FallbackStats(); s != (fluxgate.FallbackStats{Admitted: 40, Uncharged: 39}) {
-			t.Errorf("stats %+v", s)
-		}
-		if got := g.left(fluxgate.Request{})["r.200-per-1m"]; got != 200 {
-			t.Errorf("%d left, want 200", got)
-		}
-	})
+	for name, c := range map[string]struct {
+		after int // requests under the new bands
+		want  fluxgate.FallbackStats
+		left  int64
+	}{
+		"not used again": {0, fluxgate.FallbackStats{Admitted: 40, Uncharged: 39}, 200},
+		"used again":     {10, fluxgate.FallbackStats{Admitted: 50, Charged: 10, Uncharged: 40}, 190},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sets := new(replaceable)
+				sets.use(ruleSet(t, perMinute(400)))
+				store := newOutage(t, 1)
+				engine := fluxgate.Must(fluxgate.New(store, sets, fluxgate.WithRuleSet("api"), fluxgate.WithAutoFallback(newStore(t, nil))))
+				g := &gate{TB: t, Engine: engine}
+				store.away(errNotSent)
+				g.admitted(40, fluxgate.Request{})
+				sets.use(ruleSet(t, perMinute(200)))
+				g.admitted(c.after, fluxgate.Request{})
+				store.away(nil)
+				time.Sleep(firstCharge)
+				if s := g.FallbackStats(); s != c.want {
+					t.Errorf("stats %+v, want %+v", s, c.want)
+				}
+				if got := g.left(fluxgate.Request{})["r.200-per-1m"]; got != c.left {
+					t.Errorf("%d left, want %d", got, c.left)
+				}
+			})
+		})
+	}
 }
 
 // Consumption in the fallback carries over if the number of gateways changes.
@@ -615,20 +626,28 @@ func TestCarryover_Overdraft(t *testing.T) {
 	quota := rules.Band{Label: "quota", Kind: rules.Quota, Capacity: 100, Period: "day"}
 	larger := rules.Band{Label: "larger", Kind: rules.Quota, Capacity: 1_000, Period: "day"}
 	tokens := rules.Band{Label: "tokens", Capacity: 1_000, Refill: 24 * time.Hour}
-	for _, gateways := range [][]int64{{1}, {1, 2}} {
-		t.Run(fmt.Sprint(gateways), func(t *testing.T) {
+	for _, c := range []struct {
+		gateways []int64       // at each request
+		latency  time.Duration // of a charge, in which the last request comes
+	}{{[]int64{1}, 0}, {[]int64{1, 2}, 0}, {[]int64{1, 2}, 40 * time.Millisecond}} {
+		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFleet(t, 1, rules.Rule{ID: "r", Overdraft: true, Bands: []rules.Band{quota, larger, tokens}})
 				g := f.gateways[0]
 				g.check(fluxgate.Request{Cost: 200})
 				f.store.away(errNotSent)
-				for _, n := range gateways {
+				f.store.latency.Store(int64(c.latency))
+				for i, n := range c.gateways {
+					if i > 0 && c.latency > 0 {
+						f.back(0)
+						time.Sleep(70 * time.Millisecond) // a charge begins at 50 ms and ends at 90 ms
+					}
 					f.store.gateways.Store(n)
 					g.check(fluxgate.Request{Cost: 30})
 				}
 				f.back(0)
 				time.Sleep(5 * time.Second)
-				left, want := g.left(fluxgate.Request{}), int64(800-30*len(gateways))
+				left, want := g.left(fluxgate.Request{}), int64(800-30*len(c.gateways))
 				if left["r.larger"] != want || left["r.tokens"] != want {
 					t.Errorf("left %v, want %d", left, want)
 				}
@@ -686,6 +705,92 @@ func TestCarryover_HeldBesideOthers(t *testing.T) {
 			t.Errorf("degraded %t, bands %s, want %s", d.Degraded, got, want)
 		}
 	})
+}
+
+// While an alternative stays in the fallback after an outage, one that is over in the store
+// does not keep other rules from taking there.
+func TestCarryover_HeldAlternative(t *testing.T) {
+	for name, c := range map[string]struct {
+		held    rules.Rule
+		allowed bool
+		left    int64 // of another rule
+	}{
+		"an alternative that fits":    {alternative("held", 10), true, 7},
+		"an alternative that is over": {alternative("held", 3), false, 10},
+		"another rule that fits":      {rule("held", 0, 10), false, 10},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				over, here := alternative("over", 2), rule("here", 0, 10)
+				over.Paths, here.Paths = []string{"/all"}, []string{"/all"}
+				f := newFleet(t, 1, c.held, over, here)
+				g := f.gateways[0]
+				f.store.away(errNotSent)
+				g.check(fluxgate.Request{})
+				f.store.away(nil)
+				if d := g.check(fluxgate.Request{Path: "/all", Cost: 3}); d.Allowed != c.allowed || !d.Degraded {
+					t.Errorf("decided %+v, bands %q", answerOf(&d), bands(&d))
+				}
+				if got := g.left(fluxgate.Request{Path: "/all"})["here.hour"]; got != c.left {
+					t.Errorf("the other rule has %d left, want %d", got, c.left)
+				}
+				time.Sleep(time.Second) // until the store is charged
+			})
+		})
+	}
+}
+
+// Requests stay in the fallback if the store is away again before the last charge.
+func TestCarryover_AwayAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, 1, rule("r", 0, 100))
+		g := f.gateways[0]
+		f.store.away(errNotSent)
+		g.check(fluxgate.Request{})
+		f.store.away(nil)
+		f.store.latency.Store(int64(40 * time.Millisecond)) // a charge begins at 50 ms and ends at 90 ms
+		time.Sleep(70 * time.Millisecond)
+		g.check(fluxgate.Request{})
+		time.Sleep(30 * time.Millisecond)
+		f.store.away(errNotSent) // at 140 ms the next charge fails
+		time.Sleep(50 * time.Millisecond)
+		f.store.away(nil)
+		if d := g.check(fluxgate.Request{}); d.Source != store.FromFallback || d.Remaining != 97 {
+			t.Errorf("%d left from %v, want 97 from the fallback", d.Remaining, d.Source)
+		}
+		time.Sleep(time.Second)
+		if s, want := f.stats(), (fluxgate.FallbackStats{Admitted: 3, Charged: 2}); s != want {
+			t.Errorf("stats %+v, want %+v", s, want) // a part has refilled
+		}
+	})
+}
+
+// An observer sees each charge that fails.
+func TestCarryover_Observer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		seen, store := new(recorder), newOutage(t, 1)
+		engine := newEngine(t, store, ruleSet(t, rule("r", 0, 100)), fluxgate.WithAutoFallback(newStore(t, nil)), fluxgate.WithObserver(seen))
+		store.away(errAway)
+		check(t, engine, fluxgate.Request{})
+		time.Sleep(60 * time.Millisecond) // a charge is made every 50 ms
+		store.away(nil)
+		time.Sleep(time.Second)
+		if want := []string{"store failed: the store is away", "decided:  ok, 1 bands", "store failed: the store is away"}; !slices.Equal(seen.all(), want) {
+			t.Errorf("seen are %q, want %q", seen.all(), want)
+		}
+	})
+}
+
+// Tokens are not charged if the fallback fails when it is asked what it holds.
+func TestCarryover_FallbackFails(t *testing.T) {
+	f := newFailing(t, 1, []rules.Rule{rule("r", 0, 10)})
+	f.store.setFails(errAway)
+	f.check(fluxgate.Request{Cost: 3})
+	f.fallback.setFails(errors.New("out of memory"))
+	f.untilCharged()
+	if s, want := f.FallbackStats(), (fluxgate.FallbackStats{Admitted: 3, Uncharged: 3}); s != want {
+		t.Errorf("stats %+v, want %+v", s, want)
+	}
 }
 
 // Setting the levels of the fallback allocates nothing.

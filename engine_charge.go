@@ -175,9 +175,7 @@ func (e *Engine) lookUp(ctx context.Context, u *localUse, bands []store.ExactBan
 	r := &out.Results[0]
 	u.sentAt, u.due = r.Now, make([]int64, len(bands))
 	for i := range bands {
-		if u.due[i] = demands[0].Due(i, r); bucket.IsQuota(bands[i]) && r.Bands[i].FullAfter == 0 {
-			u.due[i] = bands[i].EdgeAfter(r.Now)
-		}
+		u.due[i] = demands[0].Due(i, r)
 	}
 	return nil
 }

@@ -192,7 +192,17 @@ func TestRefund(t *testing.T) {
 			}
 		})
 	}
-	g := newGate(t, []rules.Rule{perTier("a", rules.PerHour(5))})
+	counts := perTier("a", rules.Band{Kind: rules.Quota, Capacity: 5, Period: "day"})
+	counts.CountRefused = true
+	g := newGate(t, []rules.Rule{counts})
+	g.checkAll(tier("a", 50))
+	for _, c := range []struct{ refund, left, remaining int64 }{{30, -15, 0}, {17, 2, 2}, {1 << 60, 5, 5}} {
+		d, err := g.Refund(t.Context(), new(tier("a", c.refund)))
+		if got := g.tokens("a")["a"]; err != nil || got != c.left || d.Remaining != c.remaining {
+			t.Errorf("%d refused hits given back: %d left, want %d: %+v, %v", c.refund, got, c.left, d, err)
+		}
+	}
+	g = newGate(t, []rules.Rule{perTier("a", rules.PerHour(5))})
 	if d, err := g.Refund(t.Context(), new(tier("b", 1))); err != nil || d.Reason != fluxgate.ReasonNoRule {
 		t.Errorf("nothing to give back: %+v, %v", d, err)
 	}

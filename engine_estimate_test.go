@@ -235,12 +235,23 @@ func TestSettleUsage_WithoutTokens(t *testing.T) {
 	}
 }
 
-// A fallback has a share of the bands, and its estimates are at most that.
+// A fallback has a share of the bands, and its estimates are at most that. What has been
+// used is debited in full, and a look without a cost takes nothing.
 func TestEstimate_Fallback(t *testing.T) {
-	store := &faulty{Store: newStore(t, nil), fails: errors.New("away")}
-	engine := newEngine(t, store, ruleSet(t, counting("tokens", 100)), fluxgate.WithFallback(newStore(t, nil), 0.1))
-	if d := check(t, engine, fluxgate.Request{Costs: map[string]int64{"tokens": 50}}); !d.Allowed || d.Remaining != 0 {
-		t.Errorf("an estimate above the share: %+v", answerOf(&d))
+	for name, c := range map[string]struct {
+		overdraft bool
+		owed      int64
+	}{"an estimate": {false, 0}, "an overdraft": {true, 5}} {
+		r := counting("tokens", 100)
+		r.Overdraft = c.overdraft
+		store := &faulty{Store: newStore(t, nil), fails: errors.New("away")}
+		engine := newEngine(t, store, ruleSet(t, r), fluxgate.WithFallback(newStore(t, nil), 0.1))
+		if d := check(t, engine, fluxgate.Request{Costs: map[string]int64{"tokens": 15}}); !d.Allowed || d.Remaining != 0 || d.Owed != c.owed {
+			t.Errorf("%s above the share: %+v, %d left, %d owed", name, answerOf(&d), d.Remaining, d.Owed)
+		}
+		if d := check(t, engine, fluxgate.Request{Peek: true}); d.Allowed == c.overdraft {
+			t.Errorf("a look after %s: %+v", name, answerOf(&d))
+		}
 	}
 }
 

@@ -92,3 +92,24 @@ func TestExtend_PartOfAReceipt(t *testing.T) {
 		})
 	}
 }
+
+// An engine without a fallback renews the slots of a receipt, and nothing else.
+func TestExtend_WithoutFallback(t *testing.T) {
+	slots := rules.Rule{ID: "slots", Paths: []string{"/slots"}, Bands: []rules.Band{{Kind: rules.Concurrency, Capacity: 1, Hold: time.Minute}}}
+	g := newGate(t, []rules.Rule{rule("tokens", 0, 10), slots})
+	held, tokens := g.check(fluxgate.Request{Path: "/slots"}), g.check(fluxgate.Request{Path: "/other"})
+	elsewhere := &fluxgate.Receipt{Takes: []store.Taken{tokens.Receipt().Takes[0]}}
+	elsewhere.Takes[0].Source = store.FromFallback
+	for name, c := range map[string]struct {
+		receipt *fluxgate.Receipt
+		want    error
+	}{
+		"slots beside tokens":    {held.Receipt(), nil},
+		"tokens":                 {tokens.Receipt(), fluxgate.ErrNotHeld},
+		"tokens from a fallback": {elsewhere, fluxgate.ErrReceipt},
+	} {
+		if err := g.Extend(t.Context(), c.receipt); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+	}
+}

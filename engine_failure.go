@@ -83,7 +83,7 @@ func (e *Engine) takeFromFallback(ctx context.Context, v *evaluation, indices []
 	}
 	for k, i := range indices {
 		v.demands[i].Bands = v.rules[i].localBands(share)
-		if v.rules[i].prices != nil && v.demands[i].Cost > 0 && !v.rules[i].CountRefused {
+		if r := v.rules[i]; r.prices != nil && v.demands[i].Cost > 0 && !r.Overdraft && !r.CountRefused {
 			v.demands[i].Cost = clampCost(v.demands[i].Cost, v.demands[i].Bands)
 		}
 		demands[k] = v.demands[i]
@@ -116,11 +116,6 @@ func (e *Engine) withdraw(ctx context.Context, v *evaluation) {
 	}
 	if takes := store.Withdrawal(v.demands, &v.outcome); len(takes) > 0 {
 		e.giveBack(ctx, &Receipt{Takes: takes})
-	}
-	for i := range v.demands {
-		if !v.demands[i].Debited(v.outcome.Results[i].Status) {
-			v.outcome.Results[i].Granted = 0
-		}
 	}
 }
 

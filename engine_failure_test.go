@@ -12,7 +12,6 @@ import (
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/store"
-	"github.com/fluxgate/fluxgate/store/memstore"
 	"github.com/fluxgate/fluxgate/store/storetest"
 )
 
@@ -80,6 +79,8 @@ func TestFailure_Modes(t *testing.T) {
 		{"local without a fallback lets pass", rules.FailLocal, nil, 0, passes, store.FromStore},
 		{"a rule that says nothing is local", "", nil, 0.5, answer{true, fluxgate.ReasonOK, "r"}, store.FromFallback},
 		{"a rule that says nothing does as the engine", "", engineSays(rules.FailClosed), 0.5, refused, store.FromStore},
+		{"a rule that says local does not as the engine", rules.FailLocal, engineSays(rules.FailClosed), 0.5, answer{true, fluxgate.ReasonOK, "r"}, store.FromFallback},
+		{"a rule that says local does as the engine without a fallback", rules.FailLocal, engineSays(rules.FailClosed), 0, refused, store.FromStore},
 		{"a rule that says open does not as the engine", rules.FailOpen, engineSays(rules.FailClosed), 0.5, passes, store.FromStore},
 	} {
 		for fault, breakStore := range map[string]func(*failing){
@@ -126,6 +127,8 @@ func TestFallback_Share(t *testing.T) {
 		{"a tenth of 5 a minute is one in two minutes", rules.PerMinute(5), 0.1, 1, 2 * time.Minute},
 		{"a quarter of one an hour is one in four hours", rules.PerHour(1), 0.25, 1, 4 * time.Hour},
 		{"a twentieth of ten a year is one", rules.Band{Capacity: 10, Refill: 366 * 24 * time.Hour}, 0.05, 1, 366 * 24 * time.Hour},
+		{"half of 3 a minute is one a minute", rules.PerMinute(3), 0.5, 1, time.Minute},
+		{"a quarter of 2 in a sliding window is one in the same", rules.Band{Kind: rules.SlidingWindow, Capacity: 2, Refill: 16 * time.Second}, 0.25, 1, 16_876_543 * time.Microsecond}, // the rest of its second, and 16
 		{"a tenth of one a year comes once a year", rules.Band{Capacity: 1, Refill: 366 * 24 * time.Hour}, 0.1, 1, 366 * 24 * time.Hour},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -150,6 +153,15 @@ func TestFallback_Share(t *testing.T) {
 				t.Errorf("no token is there after %v", c.next)
 			}
 		})
+	}
+}
+
+// Over a store that does not count gateways the fallback has all of each band.
+func TestFallback_AutoShare(t *testing.T) {
+	away := &faulty{Store: newStore(t, nil), fails: errAway}
+	engine := newEngine(t, away, ruleSet(t, rule("r", 0, 10)), fluxgate.WithAutoFallback(newStore(t, nil)))
+	if d := check(t, engine, fluxgate.Request{}); d.Limit != 10 || d.Source != store.FromFallback {
+		t.Errorf("limit %d from %v, want 10", d.Limit, d.Source)
 	}
 }
 
@@ -200,21 +212,54 @@ func TestFallback_RejectionGivesBack(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			shadow := with(rule("measured", 7, 20), func(r *rules.Rule) { r.Mode = rules.ModeShadow })
 			f := newFailing(t, c.share, append([]rules.Rule{rule("here", 9, 10), shadow}, c.gone...))
+			f.check(fluxgate.Request{Cost: 1})
 			f.away("gone", "local")
-			for range 20 {
-				d := f.check(fluxgate.Request{Cost: 3})
+			for i := range 20 {
+				d := f.check(fluxgate.Request{Cost: 3, Peek: i%2 == 0})
 				if answerOf(&d) != c.want || !d.Degraded || d.Receipt() != nil {
 					t.Fatalf("decided %+v, degraded %t, receipt %v; want %+v", answerOf(&d), d.Degraded, d.Receipt(), c.want)
 				}
 			}
 			f.away()
-			for rule, tokens := range f.left(fluxgate.Request{}) {
-				if rule == "here.hour" && tokens != 10 || rule == "measured.hour" && tokens != 20 {
-					t.Errorf("%s has %d left in the store", rule, tokens)
-				}
+			d := f.check(fluxgate.Request{Peek: true})
+			if got, want := bands(&d)[:2], []string{"here.hour ok 9 of 10", "measured.hour ok 19 of 20 shadow"}; !slices.Equal(got, want) || d.Degraded {
+				t.Errorf("in the store are %q, want %q; degraded %t", got, want, d.Degraded)
 			}
-			if n := f.fallback.Store.(*memstore.Store).Stats().Buckets; n != 0 {
-				t.Errorf("%d buckets of the fallback were taken from", n)
+			if s := f.FallbackStats(); s != (fluxgate.FallbackStats{}) {
+				t.Errorf("the fallback has taken: %+v", s)
+			}
+		})
+	}
+}
+
+// Alternatives reject a request only if all are over, whether the store or the fallback
+// decides them. A refused request takes nothing from either.
+func TestFallback_Alternatives(t *testing.T) {
+	for _, c := range []struct {
+		name                string
+		stored, gone, local int64 // capacities of an alternative in the store, one in the fallback, a rule in the fallback
+		allowed             bool
+		left                map[string]int64
+	}{
+		{"one fits in the store", 10, 2, 10, true, map[string]int64{"here.hour": 7, "stored.day": 7, "gone.day": -1, "local.hour": 7}},
+		{"one fits in the fallback", 2, 10, 10, true, map[string]int64{"here.hour": 7, "stored.day": -1, "gone.day": 7, "local.hour": 7}},
+		{"none fits", 2, 2, 10, false, map[string]int64{"here.hour": 10, "stored.day": -1, "gone.day": -1, "local.hour": 10}},
+		{"another rule of the fallback rejects", 10, 10, 2, false, map[string]int64{"here.hour": 10, "stored.day": 10, "gone.day": 10, "local.hour": 2}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFailing(t, 1, []rules.Rule{rule("here", 0, 10), alternative("stored", c.stored), alternative("gone", c.gone), rule("local", 0, c.local)})
+			f.away("gone", "local")
+			if d := f.check(fluxgate.Request{Cost: 3}); d.Allowed != c.allowed {
+				t.Errorf("decided %+v with bands %q", answerOf(&d), bands(&d))
+			}
+			f.away()
+			f.untilCharged()
+			d, left := f.check(fluxgate.Request{Peek: true}), map[string]int64{}
+			for b := range d.Bands() {
+				left[b.Rule.ID+"."+b.Band.Name()] = b.Remaining - b.Owed
+			}
+			if !maps.Equal(left, c.left) {
+				t.Errorf("left are %v, want %v", left, c.left)
 			}
 		})
 	}

@@ -35,7 +35,7 @@ func (e *Engine) Refund(ctx context.Context, req *Request) (Decision, error) {
 	costs := make([]int64, len(v.demands))
 	for i := range v.demands {
 		v.demands[i].Overdraft, v.demands[i].MaxWait = false, 0
-		costs[i] = min(v.demands[i].Cost, capacityOf(v.demands[i].Bands))
+		costs[i] = min(v.demands[i].Cost, mostUsed(&v.demands[i]))
 		v.demands[i].Cost = 0
 	}
 	v.peek = true
@@ -79,6 +79,15 @@ func (v *evaluation) refund(costs []int64) (store.Takes, []int64) {
 		takes[i], actual[i] = taken, rest
 	}
 	return takes, actual
+}
+
+// mostUsed is the most that a demand may have to get back. A quota that counts refused
+// requests counts more than its capacity.
+func mostUsed(d *store.Demand) int64 {
+	if d.CountsRefused() {
+		return d.Bands[0].Max
+	}
+	return capacityOf(d.Bands)
 }
 
 // capacityOf is the most that any of the bands holds, except slots.

@@ -56,6 +56,25 @@ func TestSettle_FallbackReachesStore(t *testing.T) {
 	}
 }
 
+// Once it is forgotten what the store was charged, a take of the fallback can cost more, and
+// nothing of it comes back.
+func TestSettle_FallbackForgotten(t *testing.T) {
+	for _, c := range []struct{ actual, used, lost int64 }{{90, 90, 0}, {20, 50, 1}} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFleet(t, 1, rules.Rule{ID: "r", Bands: []rules.Band{slowBands["quota"]}})
+			g := f.gateways[0]
+			f.store.away(errNotSent)
+			d := g.check(fluxgate.Request{Cost: 50})
+			f.back(0)
+			time.Sleep(time.Hour)
+			s := g.settle(&d, c.actual)
+			if got := f.used(g); got != c.used || s.Charged != c.used-50 || g.FallbackStats().LostSettlements != c.lost {
+				t.Errorf("settled %+v at %d: the store shows %d used, want %d; %+v", s, c.actual, got, c.used, g.FallbackStats())
+			}
+		})
+	}
+}
+
 // A refund of a take of the fallback is at most what the store was charged for it.
 func TestSettle_FallbackRefundBounded(t *testing.T) {
 	for kind, band := range slowBands {

@@ -12,10 +12,8 @@ func (e *Engine) hold(ctx context.Context, d Decision) (Decision, error) {
 		e.observer.Waiting(ctx, +1)
 		defer e.observer.Waiting(ctx, -1)
 	}
-	due := time.NewTimer(d.Wait)
-	defer due.Stop()
 	select {
-	case <-due.C:
+	case <-time.After(d.Wait):
 		return d, nil
 	case <-ctx.Done():
 		e.giveBack(ctx, d.Receipt())

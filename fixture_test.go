@@ -163,6 +163,12 @@ func rule(id string, priority int, n int64) rules.Rule {
 	return rules.Rule{ID: id, Priority: priority, Bands: []rules.Band{perHour("hour", n)}}
 }
 
+// alternative is a rule for everyone of n a day, labelled "day", that counts refused hits.
+func alternative(id string, n int64) rules.Rule {
+	day := rules.Band{Label: "day", Kind: rules.Quota, Capacity: n, Period: "day"}
+	return rules.Rule{ID: id, Mode: rules.ModeAlternative, CountRefused: true, Bands: []rules.Band{day}}
+}
+
 func rulesOf(s *rules.Set) []rules.Rule { return slices.Collect(s.Rules()) }
 
 // with changes a rule.
@@ -232,8 +238,10 @@ func (f *faulty) answer(
 		return fails
 	}
 	var reached []store.Demand
+	undecided := slices.ContainsFunc(demands, func(d store.Demand) bool { return d.Alternative && away[d.Key.Rule] })
 	for _, d := range demands {
 		if !away[d.Key.Rule] {
+			d.Shadow = d.Shadow || d.Alternative && undecided // the others may fit
 			reached = append(reached, d)
 		}
 	}

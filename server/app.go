@@ -17,6 +17,7 @@ import (
 	"github.com/fluxgate/fluxgate/server/audit"
 	"github.com/fluxgate/fluxgate/server/config"
 	"github.com/fluxgate/fluxgate/server/insight"
+	"github.com/fluxgate/fluxgate/server/slots"
 	"github.com/fluxgate/fluxgate/server/telemetry"
 	"github.com/redis/go-redis/v9"
 )
@@ -74,8 +75,9 @@ type listener struct {
 		Shutdown(ctx context.Context) error
 		Close() error
 	}
-	// handler is that of HTTP. It is set before the server has started.
+	// handler and unsent are those of HTTP. The handler is set before the server has started.
 	handler http.Handler
+	unsent  *slots.Backlog
 }
 
 // New opens the listeners and builds a server. From the beginning it answers

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/tap"
 
 	"github.com/fluxgate/fluxgate/server/rls"
+	"github.com/fluxgate/fluxgate/server/slots"
 )
 
 // gRPC has no bound on what calls hold whose message is not complete: it keeps a buffer for
@@ -50,8 +51,9 @@ const (
 )
 
 var (
-	codec      = rls.Codec()
+	codec      = outCodec{rls.Codec()}
 	errLate    = status.Error(codes.DeadlineExceeded, "the message did not arrive in time")
+	errUnread  = status.Error(codes.ResourceExhausted, "the client does not read its answers")
 	errCrowded = status.Error(codes.ResourceExhausted, "too many messages arrive at the same time, and this one was the slowest")
 )
 
@@ -66,6 +68,7 @@ type arrivals struct {
 type arrival struct {
 	from   *client
 	end    context.CancelCauseFunc // ends the call
+	header int                     // bytes that the call holds until it is answered
 	began  int                     // what the client had sent when the call began
 	held   int                     // bytes, without those that are not read
 	places [2]*list.Element        // in all calls and in those of the client; nil once it has left
@@ -76,6 +79,7 @@ type arrival struct {
 type client struct {
 	net.Conn
 	all   *arrivals
+	out   *slots.Client
 	sent  int       // bytes
 	held  int       // bytes, of calls that are not read
 	slow  bool      // a call of it held too much
@@ -133,19 +137,25 @@ type arrivalKey struct{}
 // endable makes it possible to end a call that waits for its message. gRPC calls it for the
 // headers of the call, and may have read up to readAhead bytes after them.
 func endable(ctx context.Context, call *tap.Info) (context.Context, error) {
-	fields := 0
-	for _, values := range call.Header {
+	fields, held := 0, perStream
+	for name, values := range call.Header {
 		fields += len(values)
+		for _, value := range values {
+			held += slots.PerField + len(name) + len(value)
+		}
 	}
 	if fields > maxFields {
 		return nil, status.Errorf(codes.ResourceExhausted, "the call has more than %d header fields", maxFields)
 	}
 	caller, _ := peer.FromContext(ctx)
 	from := caller.Addr.(clientAddr).client
+	if from.out.Full() {
+		return nil, errUnread
+	}
 	ctx, end := context.WithCancelCause(ctx)
 	from.all.mu.Lock()
 	defer from.all.mu.Unlock()
-	return context.WithValue(ctx, arrivalKey{}, &arrival{from: from, end: end, began: from.sent - readAhead}), nil
+	return context.WithValue(ctx, arrivalKey{}, &arrival{from: from, end: end, header: held, began: from.sent - readAhead}), nil
 }
 
 // arrive adds a call that waits for a message. It must leave.
@@ -300,10 +310,11 @@ func (g *grpcServer) handle(method string, next grpc.MethodHandler) grpc.MethodH
 		if err != nil { // it is counted as others are
 			return interceptor(ctx, nil, &grpc.UnaryServerInfo{Server: service, FullMethod: method}, func(context.Context, any) (any, error) { return nil, err })
 		}
-		return next(service, admitted, func(into any) error {
+		answer, err := next(service, admitted, func(into any) error {
 			defer a.leave()
 			return a.receive(ctx, into, most, true)
 		}, interceptor)
+		return &outgoing{answer, a}, err
 	}
 }
 
@@ -329,4 +340,9 @@ func (s *boundedStream) RecvMsg(into any) error {
 	a := arrive(s.Context())
 	defer a.leave()
 	return a.receive(s.Context(), into, maxSmall, s.single)
+}
+
+// SendMsg implements [grpc.ServerStream].
+func (s *boundedStream) SendMsg(message any) error {
+	return s.ServerStream.SendMsg(&outgoing{message, s.Context().Value(arrivalKey{}).(*arrival)})
 }

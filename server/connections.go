@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate/internal/logthrottle"
+	"github.com/fluxgate/fluxgate/server/slots"
 )
 
 // maxAdminConnections bounds the connections of the admin listener, which has its own
@@ -123,11 +124,13 @@ func (c *limitedConn) CloseWrite() error {
 
 type overLimitKey struct{}
 
-// markOverLimit marks the requests of connections over the limit.
-func markOverLimit(ctx context.Context, conn net.Conn) context.Context {
+// connContext returns the context of the requests of a connection. Those of one over the
+// limit are marked.
+func (l *listener) connContext(ctx context.Context, conn net.Conn) context.Context {
 	if secure, ok := conn.(*tls.Conn); ok {
-		conn = secure.NetConn()
+		conn = secure.NetConn() // to close it takes no time
 	}
+	ctx = l.unsent.ConnContext(ctx, conn)
 	if c, ok := conn.(*limitedConn); ok && c.overLimit {
 		return context.WithValue(ctx, overLimitKey{}, true)
 	}
@@ -147,5 +150,26 @@ func refuseOverLimit(next http.Handler) http.Handler {
 			}
 		}
 		next.ServeHTTP(w, r)
+	})
+}
+
+// maxUnsent bounds the memory of the answers of a listener that clients do not read.
+const maxUnsent = 32 << 20
+
+// boundStreams bounds the answers over HTTP/2 that clients do not read: a connection has
+// many streams, and net/http waits on each until the client accepts the answer.
+func boundStreams(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor == 1 {
+			next.ServeHTTP(w, r)
+			return
+		}
+		client := slots.ClientOf(r)
+		if client.Full() {
+			panic(http.ErrAbortHandler) // an answer would not be read
+		}
+		next.ServeHTTP(w, r)
+		defer client.AddResponse(r, 0).Remove()
+		_ = http.NewResponseController(w).Flush() // or net/http sends it after the handler
 	})
 }

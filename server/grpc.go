@@ -70,7 +70,7 @@ func (a *App) listenGRPC(ctx context.Context) error {
 	if a.config.Envoy.Reflection {
 		reflection.Register(g)
 	}
-	a.serve(&listener{name: "grpc", net: grpcListener{accepting, &g.arrivals}, server: g}, g.serve)
+	a.serve(&listener{name: "grpc", net: grpcListener{accepting, &g.arrivals, slots.NewBacklog(maxUnsentCalls)}, server: g}, g.serve)
 	return nil
 }
 
@@ -198,6 +198,7 @@ func (a *App) waitForStart(ctx context.Context) error {
 type grpcListener struct {
 	*limitListener
 	arrivals *arrivals
+	unsent   *slots.Backlog
 }
 
 // Accept implements [net.Listener].
@@ -208,7 +209,7 @@ func (l grpcListener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		if limited, ok := conn.(*limitedConn); !ok || !limited.overLimit {
-			return &client{Conn: conn, all: l.arrivals}, nil
+			return &client{Conn: conn, all: l.arrivals, out: l.unsent.Client(conn)}, nil
 		}
 		_ = conn.Close()
 	}

@@ -548,3 +548,25 @@ func TestGRPC_ManyCallsAtOnce(t *testing.T) {
 		t.Errorf("%d of 2,700 calls failed", n)
 	}
 }
+
+// An Envoy with as many concurrent calls as a connection may have gets all answers:
+// the bound on unread answers does not affect clients that read.
+func TestGRPC_ConcurrentCalls(t *testing.T) {
+	r := startEnvoy(t, 1_000_000)
+	client := pb.NewRateLimitServiceClient(dialGRPC(t, r.Addr("grpc")))
+	var calls sync.WaitGroup
+	var failed atomic.Pointer[error]
+	for range 1_000 {
+		calls.Go(func() {
+			for range 10 {
+				if _, err := client.ShouldRateLimit(t.Context(), fromAddress("10.0.0.1")); err != nil {
+					failed.Store(&err)
+				}
+			}
+		})
+	}
+	calls.Wait()
+	if err := failed.Load(); err != nil {
+		t.Error(*err)
+	}
+}

@@ -6,8 +6,9 @@ import (
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/rules/reload"
+	"github.com/fluxgate/fluxgate/server/check"
 	"github.com/fluxgate/fluxgate/server/insight"
-	"github.com/fluxgate/fluxgate/store"
+	"github.com/fluxgate/fluxgate/server/telemetry"
 )
 
 // buildInsight sets up the recording of decisions for the admin API.
@@ -64,33 +65,30 @@ func (p *dataPlane) nodes() []admin.RedisNode {
 	return all
 }
 
-// observer returns what the engine tells its decisions.
+// observer observes the decisions of the engine.
+type observer struct {
+	*telemetry.Metrics
+	recorder *insight.Recorder // or nil
+}
+
 func (a *App) observer() fluxgate.Observer {
-	if a.insight == nil {
-		return a.metrics
+	o := &observer{Metrics: a.metrics}
+	if a.insight != nil {
+		o.recorder = a.insight.Recorder()
 	}
-	return &observers{a.metrics, a.insight.Recorder()}
+	return o
 }
 
-// observers passes events on to two observers.
-type observers struct{ first, second fluxgate.Observer }
-
-func (o *observers) Decided(ctx context.Context, req *fluxgate.Request, d *fluxgate.Decision, err error) {
-	o.first.Decided(ctx, req, d, err)
-	o.second.Decided(ctx, req, d, err)
+// Decided implements [fluxgate.Observer].
+func (o *observer) Decided(ctx context.Context, req *fluxgate.Request, d *fluxgate.Decision, err error) {
+	o.Metrics.Decided(ctx, req, d, err)
+	if o.recorder != nil {
+		o.recorder.Decided(ctx, req, d, err)
+	}
 }
 
-func (o *observers) Waiting(ctx context.Context, change int) {
-	o.first.Waiting(ctx, change)
-	o.second.Waiting(ctx, change)
-}
-
-func (o *observers) Settled(ctx context.Context, s store.Settlement, err error) {
-	o.first.Settled(ctx, s, err)
-	o.second.Settled(ctx, s, err)
-}
-
-func (o *observers) StoreFailed(ctx context.Context, err error) {
-	o.first.StoreFailed(ctx, err)
-	o.second.StoreFailed(ctx, err)
+// Waiting implements [fluxgate.Observer].
+func (o *observer) Waiting(ctx context.Context, change int) {
+	check.Waiting(ctx)
+	o.Metrics.Waiting(ctx, change)
 }

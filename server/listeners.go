@@ -22,6 +22,7 @@ import (
 	"github.com/fluxgate/fluxgate/server/config"
 	"github.com/fluxgate/fluxgate/server/forwardauth"
 	"github.com/fluxgate/fluxgate/server/receipt"
+	"github.com/fluxgate/fluxgate/server/slots"
 	"github.com/fluxgate/fluxgate/server/telemetry"
 )
 
@@ -118,13 +119,13 @@ func (a *App) listen(ctx context.Context, name, addr string) error {
 		accepting = tls.NewListener(accepting, a.certs.config())
 	}
 	t := &a.config.Server.Timeouts
-	l := &listener{name: name, net: accepting}
+	l := &listener{name: name, net: accepting, unsent: slots.NewBacklog(maxUnsent)}
 	server := &http.Server{
-		Handler:           a.closeWhileDraining(refuseOverLimit(a.whenStarted(l))),
-		ConnContext:       markOverLimit,
+		Handler:           boundStreams(a.closeWhileDraining(refuseOverLimit(a.whenStarted(l)))),
+		ConnContext:       l.connContext,
 		ReadHeaderTimeout: t.ReadHeader, ReadTimeout: t.Read, WriteTimeout: t.Write, IdleTimeout: t.Idle,
-		MaxHeaderBytes: 32 << 10,
-		ErrorLog:       log.New(&logWriter{a.log}, "", 0),
+		MaxHeaderBytes: 32 << 10, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 100},
+		ErrorLog: log.New(&logWriter{a.log}, "", 0),
 	}
 	l.server = server
 	a.serve(l, server.Serve)

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"path/filepath"
@@ -60,5 +61,44 @@ rules:
 		if err != nil || !strings.Contains(body, `"allowed":true`) {
 			t.Errorf("request %d of another address: %s %v", i, body, err)
 		}
+	}
+}
+
+// Batches whose requests wait for tokens keep no slot: more batches of the same caller are
+// answered at once. Without that each is refused after a second.
+func TestWaitSlots_Batches(t *testing.T) {
+	const held = 20 // a caller may have 16 decided at once
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	write(t, file, `
+id: api-limits
+rules:
+  - {id: held, path: /held, limitScope: API_KEY, onLimitExceed: WAIT_FOR_REFILL, bands: [{capacity: 1, refill: 10s}]}
+`)
+	r := start(t, "redis.enabled=false", "rules.file="+file, "wait-for-refill.enabled=true", "wait-for-refill.max-wait-time=20s")
+	post := func(ctx context.Context, body string) (status int, err error) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.url+"/v1/check:batch", strings.NewReader(body))
+		if err != nil {
+			return 0, err
+		}
+		res, err := r.client.Do(req)
+		if err == nil {
+			err = res.Body.Close()
+			status = res.StatusCode
+		}
+		return status, err
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var waiting sync.WaitGroup
+	defer waiting.Wait()
+	defer cancel()
+	for i := range held {
+		one := fmt.Sprintf(`{"apiKey":"key-%d","path":"/held"}`, i)
+		waiting.Go(func() { _, _ = post(ctx, `{"requests":[`+one+`,`+one+`]}`) })
+	}
+	testenv.Eventually(t, "all batches are held", func() bool {
+		return strings.Contains(r.do(t, http.MethodGet, "/metrics", "").body, fmt.Sprintf("fluxgate_waiting %d\n", held))
+	})
+	if status, err := post(ctx, `{"requests":[{"apiKey":"ann","path":"/"}]}`); status != http.StatusOK || err != nil {
+		t.Errorf("another batch: %d, %v", status, err)
 	}
 }

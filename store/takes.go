@@ -90,14 +90,14 @@ func NewTakes(demands []Demand, out *Outcome) Takes {
 	return takes
 }
 
-// Due is when the tokens of a band were due, and for a quota when its period ends. In debt
-// a quota is full only at the end of a later one.
+// Due is when the tokens of a band were due, and for a quota when its period ends. A quota
+// that is not used is full now, and one in debt only at the end of a later period.
 func (d *Demand) Due(j int, r *Result) int64 {
 	band := &r.Bands[j]
 	switch {
 	case !bucket.IsQuota(d.Bands[j]):
 		return r.Now + band.Wait.Microseconds()
-	case band.Owed > 0 && !d.CountsRefused():
+	case band.FullAfter == 0 || band.Owed > 0 && !d.CountsRefused():
 		return d.Bands[j].EdgeAfter(r.Now)
 	}
 	return r.Now + band.FullAfter.Microseconds()

@@ -31,15 +31,23 @@ func dialHTTP2(t *testing.T, addr string, settings ...http2.Setting) *rawHTTP2 {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
+	c, err := newHTTP2(conn, settings...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func newHTTP2(conn net.Conn, settings ...http2.Setting) (*rawHTTP2, error) {
 	out := bufio.NewWriterSize(conn, 32<<10)
 	c := &rawHTTP2{out: out, framer: http2.NewFramer(out, conn), next: 1, windows: map[uint32]int{}, ended: map[uint32]bool{}}
 	_, _ = out.WriteString(http2.ClientPreface)
 	_ = c.framer.WriteSettings(settings...)
 	if err := out.Flush(); err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	go c.read()
-	return c
+	return c, nil
 }
 
 func (c *rawHTTP2) read() {
@@ -63,9 +71,12 @@ func (c *rawHTTP2) read() {
 
 // call is the headers of a call, with more fields. No server keeps them for later calls.
 func call(path string, more ...string) []byte {
+	return headers(append([]string{":method", "POST", ":scheme", "http", ":path", path, ":authority", "x", "content-type", "application/grpc", "te", "trailers"}, more...)...)
+}
+
+func headers(fields ...string) []byte {
 	var block bytes.Buffer
 	encoder := hpack.NewEncoder(&block)
-	fields := append([]string{":method", "POST", ":scheme", "http", ":path", path, ":authority", "x", "content-type", "application/grpc", "te", "trailers"}, more...)
 	for i := 0; i < len(fields); i += 2 {
 		_ = encoder.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1], Sensitive: true}) // to memory
 	}

@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"net/http"
@@ -36,10 +37,12 @@ const (
 // attacked is a server with an attacker and with honest callers.
 type attacked struct {
 	*Daemon
-	grpc string
+	grpc   string
+	tls    string // the address of the check API with TLS, or empty
+	config *tls.Config
 }
 
-func startAttacked(t *testing.T) *attacked {
+func startAttacked(t *testing.T, secure bool) *attacked {
 	t.Helper()
 	t.Setenv("GOMEMLIMIT", "512MiB")
 	file := filepath.Join(t.TempDir(), "rules.yaml")
@@ -50,9 +53,13 @@ rules:
 `), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	a := &attacked{grpc: testenv.FreeAddr(t)}
-	a.Daemon = StartDaemon(t, "", "server.grpc="+a.grpc, "rules.file="+file, "mongo.enabled=false", inMemory,
-		"wait-for-refill.enabled=true", "wait-for-refill.max-wait-time=20m", "server.timeouts.write=30m")
+	a, addr := &attacked{grpc: testenv.FreeAddr(t)}, testenv.FreeAddr(t)
+	set := []string{"server.grpc=" + a.grpc, "rules.file=" + file, "mongo.enabled=false", inMemory,
+		"wait-for-refill.enabled=true", "wait-for-refill.max-wait-time=20m", "server.timeouts.write=30m"}
+	if secure {
+		set = append(set, a.secure(t, addr)...)
+	}
+	a.Daemon = StartDaemon(t, addr, set...)
 	return a
 }
 
@@ -87,6 +94,7 @@ func (a *attacked) honest(ctx context.Context, t *testing.T) (slowest time.Durat
 	for ctx.Err() == nil {
 		for way, send := range map[string]func(ctx context.Context) error{
 			"check":       func(ctx context.Context) error { return a.Send(ctx, 0, "ann").Err },
+			"batch":       func(ctx context.Context) error { return a.post(ctx, "/v1/check:batch", smallBatch, &struct{}{}) },
 			"large check": func(ctx context.Context) error { return a.post(ctx, "/v1/check", large, &struct{}{}) },
 			"Envoy": func(ctx context.Context) error {
 				_, err := pb.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, asked)
@@ -129,23 +137,29 @@ func TestAbuse_Memory(t *testing.T) {
 	for name, c := range map[string]struct {
 		attack attack
 		peak   int // MiB
+		tls    bool
 	}{
-		"resets of streams":          {resets, 150},
-		"unfinished health checks":   {unfinishedCalls(healthpb.Health_Check_FullMethodName, 16<<10), maxPeak},
-		"unfinished watches":         {unfinishedCalls(healthpb.Health_Watch_FullMethodName, 16<<10), maxPeak},
-		"unfinished calls of Envoy":  {unfinishedCalls(envoyMethod, 16<<10), maxPeak},
-		"frames that fill no buffer": {unfinishedCalls(envoyMethod, 4<<10+1), maxPeak},
-		"calls without a message":    {manyCalls(healthpb.Health_Check_FullMethodName, 0, false), maxPeak},
-		"many fields, no message":    {manyCalls(envoyMethod, 400, false), maxPeak},
-		"answers that are not read":  {manyCalls(healthpb.Health_Check_FullMethodName, 0, true), maxPeak},
-		"many fields, not read":      {manyCalls(healthpb.Health_Check_FullMethodName, 400, true), maxPeak},
-		"batches of empty requests":  {batches(strings.Repeat("{},", 349_000) + "{}"), maxPeak},
-		"batches of many fields":     {batches(manyFields()), maxPeak},
-		"large checks that wait":     {waitingChecks, maxPeak},
-		"watches":                    {watches, maxPeak},
+		"resets of streams":               {resets, 150, false},
+		"unfinished health checks":        {unfinishedCalls(healthpb.Health_Check_FullMethodName, 16<<10), maxPeak, false},
+		"unfinished watches":              {unfinishedCalls(healthpb.Health_Watch_FullMethodName, 16<<10), maxPeak, false},
+		"unfinished calls of Envoy":       {unfinishedCalls(envoyMethod, 16<<10), maxPeak, false},
+		"frames that fill no buffer":      {unfinishedCalls(envoyMethod, 4<<10+1), maxPeak, false},
+		"calls without a message":         {manyCalls(40, healthpb.Health_Check_FullMethodName, 0, false), maxPeak, false},
+		"many fields, no message":         {manyCalls(40, envoyMethod, 400, false), maxPeak, false},
+		"answers that are not read":       {manyCalls(120, healthpb.Health_Check_FullMethodName, 0, true), maxPeak, false},
+		"some fields, not read":           {manyCalls(60, healthpb.Health_Check_FullMethodName, 50, true), maxPeak, false},
+		"many fields, not read":           {manyCalls(40, healthpb.Health_Check_FullMethodName, 400, true), maxPeak, false},
+		"batches of empty requests":       {batches(strings.Repeat("{},", 349_000) + "{}"), maxPeak, false},
+		"batches of many fields":          {batches(manyFields()), maxPeak, false},
+		"batches that are not read":       {unreadBatches, 300, false},
+		"batches not read, HTTP 2":        {unreadStreams("/v1/check:batch", 20, true), maxPeak, true},
+		"small answers not read, HTTP 2":  {unreadStreams("/healthz", 120, true), maxPeak, true},
+		"requests without a body, HTTP 2": {unreadStreams("/v1/check", 300, false), maxPeak, true},
+		"large checks that wait":          {waitingChecks, maxPeak, false},
+		"watches":                         {watches, maxPeak, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := startAttacked(t)
+			a := startAttacked(t, c.tls)
 			before := a.peak(t)
 			ctx, cancel := context.WithTimeout(t.Context(), attackTime)
 			defer cancel()
@@ -220,9 +234,9 @@ func unfinishedCalls(method string, size int) attack {
 	}
 }
 
-// manyCalls has calls with so many header fields on 40 connections. They have no message, or
+// manyCalls has calls with so many header fields on many connections. They have no message, or
 // one whose answer is not read.
-func manyCalls(method string, fields int, complete bool) attack {
+func manyCalls(connections int, method string, fields int, complete bool) attack {
 	more := make([]string, 2*fields)
 	for i := range fields {
 		more[2*i], more[2*i+1] = fmt.Sprintf("x-%d", i%100), "1"
@@ -231,27 +245,25 @@ func manyCalls(method string, fields int, complete bool) attack {
 		t.Helper()
 		block := call(method, more...)
 		var calls atomic.Int64
-		var attacking sync.WaitGroup
-		for range 40 {
-			c := dialHTTP2(t, a.grpc, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
-			attacking.Go(func() {
-				var open [900]uint32
-				for err := error(nil); ctx.Err() == nil && err == nil; {
-					for i := range open {
-						if open[i] != 0 && !c.hasEnded(open[i]) {
-							continue
-						}
-						calls.Add(1)
-						if open[i], err = c.open(block); err == nil && complete {
-							err = c.framer.WriteData(open[i], true, make([]byte, 5))
-						}
+		reconnecting(ctx, a.grpc, connections, func(conn net.Conn) {
+			c, err := newHTTP2(conn, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+			var open [900]uint32
+			for ctx.Err() == nil && err == nil {
+				for i := range open {
+					if open[i] != 0 && !c.hasEnded(open[i]) {
+						continue
 					}
-					_ = c.out.Flush()
-					time.Sleep(10 * time.Millisecond)
+					calls.Add(1)
+					if open[i], err = c.open(block); err == nil && complete {
+						err = c.framer.WriteData(open[i], true, make([]byte, 5))
+					}
 				}
-			})
-		}
-		attacking.Wait()
+				if err == nil {
+					err = c.out.Flush()
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+		})
 		t.Logf("%d calls", calls.Load())
 	}
 }

@@ -38,7 +38,7 @@ func TestCounting(t *testing.T) {
 	t.Logf("%d sequences: %v", *sequences, c.met)
 	for _, what := range []string{
 		"calls", "refused", "over in quota mode", "refused by quota mode", "shadow", "unlimited", "replaced", "limit of 0", "look at a full counter",
-		"look at an overdrawn counter", "above the limit at once", "over beside one that passes", "first of a period",
+		"look at an overdrawn counter", "given back to an overdrawn counter", "above the limit at once", "over beside one that passes", "first of a period",
 	} {
 		if c.met[what] < *sequences/10 {
 			t.Errorf("the random inputs compare too little: %d %s", c.met[what], what)
@@ -88,7 +88,45 @@ func (c *comparison) sequence(seed uint64) {
 		if c.seconds/3_600 != before/3_600 {
 			c.met["first of a period"]++
 		}
+		if c.IntN(8) == 0 {
+			c.giveBack()
+		}
 		c.call()
+	}
+}
+
+// giveBack gives hits back in a call of its own. The version of envoyproxy/ratelimit that this
+// module has ignores is_negative_hits. The change that was proposed for it (5a56d24, July 2026)
+// subtracts them from the counter, down to 0, and answers OK with what is left of the limit.
+func (c *comparison) giveBack() {
+	r := c.request()
+	r.Descriptors = r.Descriptors[:1]
+	d := r.GetDescriptors()[0]
+	d.HitsAddend = wrapperspb.UInt64(0)
+	if _, err := c.original.ShouldRateLimit(c.Context(), r); err != nil { // a look
+		c.Fatal(err)
+	}
+	hits := []uint64{1, 2, 5, 15, 1 << 40}[c.IntN(5)]
+	d.HitsAddend, d.IsNegativeHits = wrapperspb.UInt64(hits), true
+	ours, err := c.ours.ShouldRateLimit(c.Context(), r)
+	if err != nil {
+		c.Fatal(err)
+	}
+	c.calls = append(c.calls, fmt.Sprintf("%d %v\n  -> %v", c.seconds, r, ours))
+	before := &c.original.counters.last[0]
+	if before.limit == nil || before.limit.Limit.RequestsPerUnit == 0 {
+		return
+	}
+	back, limit := min(hits, before.count), uint64(before.limit.Limit.RequestsPerUnit)
+	if err := c.original.counters.client.DoCmd(nil, "DECRBY", before.key, back); err != nil {
+		c.Fatal(err)
+	}
+	if before.count > limit {
+		c.met["given back to an overdrawn counter"]++
+	}
+	left := limit - min(limit, before.count-back)
+	if status := ours.GetStatuses()[0]; status.GetCode() != pb.RateLimitResponse_OK || uint64(status.GetLimitRemaining()) != left && !before.limit.ShadowMode {
+		c.fail("%d given back of %d: %v, want %d left", hits, before.count, status, left)
 	}
 }
 

@@ -12,8 +12,9 @@ type demand struct {
 	views []*account
 	// must and can are whether it fits, and grants how much of it, at least and at most.
 	must, can bool
-	// full is whether all slots are held.
+	// full is whether all slots are held, and debits whether an overdraft may write something.
 	full   bool
+	debits bool
 	grants [2]int64
 }
 
@@ -104,14 +105,22 @@ func (d *demand) takes(clock int64) {
 	}
 }
 
+// overdraw debits an overdraft. If all bands have the largest debt, nothing is written.
 func (d *demand) overdraw() {
+	parts := 0 // bands that may be debited although Granted is 0: others count whole tokens
 	for _, a := range d.views {
 		switch {
 		case a == nil:
 		case a.kind() != rules.Concurrency:
-			a.charge(whole(d.Cost), a.debt())
+			if parts++; a.kind() == rules.TokenBucket {
+				parts++
+			}
+			_, most := a.charge(whole(d.Cost), a.debt())
+			d.debits = d.debits || most.Sign() > 0
 		case d.Holder != 0 && d.Status == store.OK:
 			a.slots[d.Holder] = newSlot(a.at, a.Hold)
+			d.debits = true
 		}
 	}
+	d.debits = d.debits && (parts > 1 || d.Granted > 0)
 }

@@ -261,7 +261,7 @@ func (r *replay) compare(f *Fact, d *demand, admitted, peek bool) {
 		}
 	}
 	if !peek {
-		r.commit(f, d, takes || d.Overdraft)
+		r.commit(f, d, takes || d.debits)
 	}
 	d.set.since = nil
 	if own != LineExact {

@@ -42,14 +42,14 @@ var targets = []struct {
 		"./store/redisstore -test.run ^TestScript_AgreesWithGo_NoRace$ -redisstore.steps 10000", "./internal/model -test.run ^TestHistories_NoRace$",
 	}},
 	{"store/lease/*.go", []string{"./store/lease"}},
-	{"engine_settle*.go", []string{". -test.short -test.run Settle|Refund|Receipt|Estimate", ". -test.short"}},
+	{"engine_settle*.go", []string{". -test.short -test.run Settle|Refund|Receipt|Estimate|Extend", ". -test.short"}},
 	{"engine_failure.go", []string{". -test.short -test.run Fail|Unavailable|Fallback|Outage", ". -test.short"}},
-	{"engine_carryover.go", []string{". -test.short -test.run Carryover", ". -test.short"}},
-	{"engine_charge.go", []string{". -test.short -test.run Carryover|Settle", ". -test.short"}},
+	{"engine_carryover.go", []string{". -test.short -test.skip Honest -test.run Carryover|FullBefore|Settle", ". -test.short"}},
+	{"engine_charge.go", []string{". -test.short -test.skip Honest -test.run Carryover|Settle", ". -test.short"}},
 	{"engine_wait.go", []string{". -test.short -test.run Wait", ". -test.short"}},
 	{"store/redisstore/lua/[dk]*.lua", []string{
 		"./store/redisstore -test.run ^TestScript_(AgreesWithGo|Slots)_NoRace$ -redisstore.steps 2000",
-		"./store/redisstore -test.run ^TestScript_(AgreesWithGo_NoRace|Slots_NoRace|KeptRecords|EndedSlots|LabelBehindSlots|RenewWithoutSlots|Expiry|Other.*)$ -redisstore.steps 20000",
+		"./store/redisstore -test.run ^TestScript_(AgreesWithGo_NoRace|Slots_NoRace|SlotsKeepValue|KeptRecords|EndedSlots|LabelBehindSlots|RenewWithoutSlots|Expiry|Other.*)$ -redisstore.steps 20000",
 		"./store/redisstore -test.run Script|^TestConformance_Standalone$",
 	}},
 }

@@ -198,7 +198,7 @@ func classify(h *head, want []ruleDocument, raw []bson.Raw, long bool) (found di
 		}
 		switch {
 		case len(same) == 0 && (found.lost || added[w.id]):
-			found.writes = append(found.writes, mongo.NewInsertOneModel().RuleSetDocument(w.insertion(h, long)))
+			found.writes = append(found.writes, mongo.NewInsertOneModel().SetDocument(w.insertion(h, long)))
 		case len(same) == 0:
 			found.removed = append(found.removed, w.id)
 			continue

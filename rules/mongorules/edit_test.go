@@ -28,7 +28,7 @@ func javaDocument(id string) bson.D {
 		{Key: "priority", Value: 10.0}, {Key: "enabled", Value: true}, {Key: "onLimitExceed", Value: "REJECT"},
 		{Key: "attributes", Value: bson.D{{Key: "tenant", Value: "enterprise"}, {Key: "seats", Value: 5.0}, {Key: "since", Value: time.Unix(1e9, 0)}}},
 		{Key: "createdAt", Value: time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)},
-		{Key: "_class", Value: "org.fluxgate.Rule"}, {Key: "owner", Value: bson.NewObjectID()},
+		{Key: "_class", Value: "org.rules.Rule"}, {Key: "owner", Value: bson.NewObjectID()},
 	}
 }
 
@@ -70,7 +70,7 @@ func TestDocuments_NoRevision(t *testing.T) {
 			}
 			// Unknown fields and the spelling of known ones are kept.
 			doc := f.document("rule-1")
-			if doc["_class"] != "org.fluxgate.Rule" || doc["limitScope"] != "PER_IP" || doc["owner"] == nil || doc["priority"] != 10.0 {
+			if doc["_class"] != "org.rules.Rule" || doc["limitScope"] != "PER_IP" || doc["owner"] == nil || doc["priority"] != 10.0 {
 				t.Errorf("the document has become %v", doc)
 			}
 		})

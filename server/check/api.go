@@ -43,6 +43,7 @@ type API struct {
 	config   Config
 	slots    *slots.Pool // for large bodies until they are decoded
 	decoding *slots.Pool // for large bodies while they are decoded
+	batches  *slots.Pool
 }
 
 // How many large bodies are read at once, and how long a caller waits for a slot.
@@ -77,7 +78,10 @@ func New(c Config) (*API, error) {
 	if c.Failed == nil {
 		c.Failed = func(*http.Request, error) {}
 	}
-	return &API{c, slots.New(maxLarge, maxCallerLarge, maxLargeWait), slots.New(maxDecoding, maxCallerDecoding, maxDecodingWait)}, nil
+	return &API{
+		config: c, slots: slots.New(maxLarge, maxCallerLarge, maxLargeWait), decoding: slots.New(maxDecoding, maxCallerDecoding, maxDecodingWait),
+		batches: slots.New(maxBatches, maxCallerBatches, maxBatchWait),
+	}, nil
 }
 
 // Routes returns the patterns of the API and their handlers.
@@ -100,6 +104,7 @@ type scratch struct {
 	request  fluxgate.Request
 	retained bool   // a failed limiter may still hold the request
 	free     func() // gives back the slot of a large body, or nil
+	slot     *batchSlot
 }
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
@@ -116,6 +121,10 @@ func (s *scratch) freeLarge() {
 func (s *scratch) release() {
 	if s.free != nil {
 		s.freeLarge()
+	}
+	if s.slot != nil {
+		s.slot.free()
+		s.slot = nil
 	}
 	if s.retained || s.body.Cap() > maxKept || cap(s.answer) > maxKept {
 		return

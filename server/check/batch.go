@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/wire"
@@ -68,46 +69,45 @@ type batchEntry struct {
 func (a *API) batch(w http.ResponseWriter, r *http.Request) {
 	s := scratches.Get().(*scratch)
 	defer s.release()
-	asked := batchBody{Requests: requests{most: a.config.MaxBatch, mostBytes: a.config.MaxBody}}
-	if p := a.read(s, r, min(a.config.MaxBody*int64(a.config.MaxBatch), 1<<20), &asked); p != nil {
+	asked, p := a.readBatch(s, r)
+	if p != nil {
 		p.write(w, r)
 		return
 	}
-	switch all := asked.Requests; {
-	case len(all.list) == 0:
-		badRequest("requests: must be 1 to %d, not 0", a.config.MaxBatch).write(w, r)
-		return
-	case all.tooMany:
-		badRequest("requests: must be 1 to %d, not more", a.config.MaxBatch).write(w, r)
-		return
-	case all.tooLarge:
-		newProblem(http.StatusRequestEntityTooLarge, "Each request must have at most %d bytes.", a.config.MaxBody).write(w, r)
-		return
-	}
-	entries := make([]batchEntry, len(asked.Requests.list))
-	decided := a.decideAll(r, asked.Requests.list, entries)
+	defer time.AfterFunc(maxBatchTime, s.slot.free).Stop()
+	entries := make([]batchEntry, len(asked))
+	decided := a.decideAll(context.WithValue(r.Context(), batchSlotKey{}, s.slot), asked, entries)
 	if strings.Contains(r.Header.Get("Accept"), wire.Lines) {
-		a.writeLines(w, r, s, entries, decided)
-		return
+		w.Header()["Content-Type"] = linesType
+		a.encodeLines(w, r, s, entries, decided)
+	} else {
+		w.Header()["Content-Type"] = jsonType
+		a.encodeDocument(r, s, entries, decided)
 	}
-	for range entries {
-		<-decided
+	s.slot.free()
+	a.send(w, r, s, 0)
+}
+
+// readBatch reads the requests of a batch.
+func (a *API) readBatch(s *scratch, r *http.Request) ([]wire.Request, *problem) {
+	asked := batchBody{Requests: requests{most: a.config.MaxBatch, mostBytes: a.config.MaxBody}}
+	p := a.read(s, r, min(a.config.MaxBody*int64(a.config.MaxBatch), 1<<20), &asked)
+	switch all := asked.Requests; {
+	case p != nil:
+	case len(all.list) == 0:
+		p = badRequest("requests: must be 1 to %d, not 0", a.config.MaxBatch)
+	case all.tooMany:
+		p = badRequest("requests: must be 1 to %d, not more", a.config.MaxBatch)
+	case all.tooLarge:
+		p = newProblem(http.StatusRequestEntityTooLarge, "Each request must have at most %d bytes.", a.config.MaxBody)
 	}
-	s.answer = append(s.answer[:0], `{"decisions":[`...)
-	for i := range entries {
-		if i > 0 {
-			s.answer = append(s.answer, ',')
-		}
-		s.answer = a.appendEntry(s.answer, r, &entries[i])
-	}
-	s.answer = append(s.answer, `]}`...)
-	writeJSON(w, s.answer)
+	return asked.Requests.list, p
 }
 
 // decideAll starts to decide requests. The channel receives the index of each when
 // its entry has the answer.
-func (a *API) decideAll(r *http.Request, asked []wire.Request, entries []batchEntry) <-chan int {
-	decided, who := make(chan int, len(asked)), access.From(r.Context())
+func (a *API) decideAll(ctx context.Context, asked []wire.Request, entries []batchEntry) <-chan int {
+	decided, who := make(chan int, len(asked)), access.From(ctx)
 	for i := range asked {
 		e := &entries[i]
 		if err := asked[i].To(&e.request); err != nil {
@@ -121,7 +121,7 @@ func (a *API) decideAll(r *http.Request, asked []wire.Request, entries []batchEn
 		}
 		go func() {
 			growStack()
-			e.decision, e.err = a.guarded(r.Context(), &asked[i], &e.request)
+			e.decision, e.err = a.guarded(ctx, &asked[i], &e.request)
 			if e.err == nil { // or the limiter may still hold it
 				asked[i], e.request = wire.Request{}, fluxgate.Request{} // others of the batch may wait
 			}
@@ -131,24 +131,42 @@ func (a *API) decideAll(r *http.Request, asked []wire.Request, entries []batchEn
 	return decided
 }
 
-// writeLines answers with a line for each request as soon as it is decided: one that
-// is held does not delay the others.
-func (a *API) writeLines(w http.ResponseWriter, r *http.Request, s *scratch, entries []batchEntry, decided <-chan int) {
-	w.Header()["Content-Type"] = linesType
-	for left := len(entries); left > 0; left-- {
-		i := <-decided
-		s.answer = strconv.AppendInt(append(s.answer, `{"index":`...), int64(i), 10)
-		s.answer = a.appendEntry(append(s.answer, `,"decision":`...), r, &entries[i])
-		s.answer = append(s.answer, '}', '\n')
-		if len(decided) == 0 && left > 1 {
-			runtime.Gosched() // requests that shared a call of the store are decided together
+// encodeDocument encodes the answers in the order of the requests.
+func (a *API) encodeDocument(r *http.Request, s *scratch, entries []batchEntry, decided <-chan int) {
+	for range entries {
+		<-decided
+	}
+	s.answer = append(s.answer[:0], `{"decisions":[`...)
+	for i := range entries {
+		if i > 0 {
+			s.answer = append(s.answer, ',')
 		}
-		if len(decided) == 0 || len(s.answer) > maxKept/2 {
-			_, _ = w.Write(s.answer) // the caller may have gone
-			s.answer = s.answer[:0]
-			if left > 1 {
-				_ = http.NewResponseController(w).Flush()
-			}
+		s.answer = a.appendEntry(s.answer, r, &entries[i])
+	}
+	s.answer = append(s.answer, `]}`...)
+}
+
+// encodeLines encodes a line for each request. If some take long the lines of the others
+// are sent as soon as they are decided. Before that no write may block, because the batch
+// has a slot.
+func (a *API) encodeLines(w http.ResponseWriter, r *http.Request, s *scratch, entries []batchEntry, decided <-chan int) {
+	freed, late := s.slot.freed, time.After(lateLine)
+	for early, left := false, len(entries); left > 0; {
+		select {
+		case i := <-decided:
+			s.answer = strconv.AppendInt(append(s.answer, `{"index":`...), int64(i), 10)
+			s.answer = a.appendEntry(append(s.answer, `,"decision":`...), r, &entries[i])
+			s.answer = append(s.answer, '}', '\n')
+			entries[i] = batchEntry{}
+			left--
+		case <-freed:
+			early, freed = true, nil
+		case <-late:
+			early = true
+		}
+		if early && left > 0 && len(decided) == 0 && len(s.answer) > 0 {
+			a.send(w, r, s, left*perEntry)
+			_ = http.NewResponseController(w).Flush()
 		}
 	}
 }

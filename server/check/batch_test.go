@@ -12,11 +12,13 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/fluxgate/fluxgate/internal/wire"
+	"github.com/fluxgate/fluxgate/server/check"
 )
 
 // A token gets an error for each request of a batch whose rule set it must not
@@ -104,6 +106,7 @@ func TestBatch_LinesHeld(t *testing.T) {
 	left := make(chan struct{})
 	limiter := broken{func(ctx context.Context, req *fluxgate.Request) (fluxgate.Decision, error) {
 		if req.UserID == "held" {
+			check.Waiting(ctx) // as the server's observer does
 			<-ctx.Done()
 			close(left)
 			return fluxgate.Decision{}, ctx.Err()
@@ -165,5 +168,63 @@ func TestBatch_Bounds(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	if took := (after.TotalAlloc - before.TotalAlloc) >> 20; took > 10 {
 		t.Errorf("a body of %d bytes takes %d MiB", len(body), took)
+	}
+}
+
+// A caller has 16 batches decided at once. Another one waits for a second and then gets 503,
+// while other callers are answered. A batch has its slot for two seconds at most.
+func TestBatch_Slots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, leave := context.WithCancel(t.Context())
+		defer leave()
+		d := deskOf(t, nil, broken{func(_ context.Context, req *fluxgate.Request) (fluxgate.Decision, error) {
+			if req.UserID == "slow" {
+				<-ctx.Done()
+			}
+			return fluxgate.Decision{Allowed: true, Reason: fluxgate.ReasonNoRule}, nil
+		}})
+		post := func(from, user string) *httptest.ResponseRecorder {
+			w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/v1/check:batch", strings.NewReader(`{"requests":[{"userId":"`+user+`"},{}]}`))
+			r.RemoteAddr = from
+			d.ServeHTTP(w, r)
+			return w
+		}
+		for range 16 {
+			go post("192.0.2.1:1", "slow")
+		}
+		synctest.Wait()
+		began := time.Now()
+		if w := post("192.0.2.1:2", "ann"); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" || time.Since(began) != time.Second {
+			t.Errorf("a batch beyond the share of a caller: %d %s after %v", w.Code, w.Body, time.Since(began))
+		}
+		if w := post("192.0.2.2:1", "ann"); w.Code != http.StatusOK || time.Since(began) != time.Second {
+			t.Errorf("a batch of another caller: %d %s after %v", w.Code, w.Body, time.Since(began))
+		}
+		if w := post("192.0.2.1:2", "ann"); w.Code != http.StatusOK || time.Since(began) != 2*time.Second {
+			t.Errorf("a batch while others take long: %d %s after %v", w.Code, w.Body, time.Since(began))
+		}
+		leave()
+	})
+}
+
+// A request that is decided late does not delay the lines of the others for long.
+func TestBatch_LinesLate(t *testing.T) {
+	late := make(chan struct{})
+	server := serve(t, deskOf(t, nil, broken{func(_ context.Context, req *fluxgate.Request) (fluxgate.Decision, error) {
+		if req.UserID == "late" {
+			<-late
+		}
+		return fluxgate.Decision{Allowed: true, Reason: fluxgate.ReasonNoRule}, nil
+	}}), 30*time.Second)
+	ctx, leave := context.WithTimeout(t.Context(), 30*time.Second)
+	defer leave()
+	began := time.Now()
+	next := postLines(ctx, t, server.URL, `{"requests":[{"userId":"late"},{"userId":"ann"}]}`)
+	if line := next(); !strings.HasPrefix(line, `{"index":1,`) || time.Since(began) > time.Second {
+		t.Errorf("line %s after %v", line, time.Since(began))
+	}
+	close(late)
+	if line := next(); !strings.HasPrefix(line, `{"index":0,`) {
+		t.Errorf("line %s", line)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/server/check"
 )
 
 // Bodies that encoding/json would read as the same caller are refused.
@@ -85,6 +86,7 @@ func TestCheck_NoSecrets(t *testing.T) {
 func TestCheck_HeldLargeBodies(t *testing.T) {
 	d := deskOf(t, nil, broken{func(ctx context.Context, req *fluxgate.Request) (fluxgate.Decision, error) {
 		if req.UserID == "held" {
+			check.Waiting(ctx) // as the server's observer does
 			<-ctx.Done()
 			return fluxgate.Decision{}, ctx.Err()
 		}

@@ -45,11 +45,14 @@ func (a *API) read(s *scratch, r *http.Request, most int64, asked any) *problem 
 			}()
 		}
 	}
+	if _, ok := asked.(*batchBody); ok && err == nil {
+		err = a.takeBatchSlot(s, r)
+	}
 	switch {
 	case errors.Is(err, errTooLarge):
 		return tooLarge(most)
 	case errors.Is(err, slots.ErrFull):
-		p := newProblem(http.StatusServiceUnavailable, "The server is busy with other large requests, perhaps of the same caller. No tokens were taken: try again.")
+		p := newProblem(http.StatusServiceUnavailable, "The server is busy with other large requests or batches, perhaps of the same caller. No tokens were taken: try again.")
 		p.retryAfter = "1"
 		return p
 	case err != nil:
@@ -94,6 +97,9 @@ const smallBody = 16 << 10
 
 // readBody reads a body of at most so many bytes.
 func (a *API) readBody(s *scratch, r *http.Request, most int64) error {
+	if r.ProtoMajor == 2 { // a connection has many
+		defer slots.ClientOf(r).AddResponse(r, 0).Remove()
+	}
 	s.limited = io.LimitedReader{R: r.Body, N: smallBody}
 	_, err := s.body.ReadFrom(&s.limited)
 	if err == nil && s.limited.N == 0 {

@@ -38,7 +38,7 @@ func TestContended_Pause(t *testing.T) {
 	waiting, strict := d, d
 	waiting.MaxWait, strict.Strict = time.Millisecond, true
 	out := w.take(w.here, d)
-	if r := out.Results[0]; out.Admitted() || r.Source != store.FromLease || r.Wait <= 0 || r.Wait > lease.MaxPause || r.Bands[0].Wait != r.Wait {
+	if r := out.Results[0]; out.Admitted() || r.Source != store.FromLease || r.Wait < lease.Pause/2 || r.Wait > lease.MaxPause || r.Bands[0].Wait != r.Wait {
 		t.Errorf("within the pause: %+v", r)
 	}
 	if stats := w.here.Stats(); stats.Paused != 1 {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -26,6 +27,8 @@ type fleet struct {
 	fail    error // what the store answers
 	calls   atomic.Int64
 	taken   atomic.Int64 // tokens of the store
+
+	closeFails error
 }
 
 // Take takes as long as a call to a server.
@@ -42,6 +45,8 @@ func (f *fleet) Take(ctx context.Context, demands []store.Demand, out *store.Out
 	}
 	return err
 }
+
+func (f *fleet) Close() error { return f.closeFails }
 
 func (f *fleet) Settle(ctx context.Context, takes store.Takes, actual []int64) ([]store.Settlement, error) {
 	settled, err := f.Store.Settle(ctx, takes, actual)
@@ -122,6 +127,73 @@ func TestLease_Spend(t *testing.T) {
 		if stats.Wasted > 0 || stats.Buckets != 1 || stats.Granted/stats.Slices < 400 {
 			t.Errorf("steady demand: %+v", stats)
 		}
+	})
+}
+
+// A decision from memory has the levels of the store's last answer: with what is held, and
+// less the time that has passed.
+func TestLease_Result(t *testing.T) {
+	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
+		s, d, start := gateway(), demand("a", 1, large), time.Now()
+		d.Leased = true
+		// It takes 10 more, after 1 of 2 ms: they come back in 55 ms.
+		if left := f.take(s, d).Results[0].Bands[0].Remaining; left != large.Capacity-1 {
+			t.Errorf("%d left with what is held, want %d", left, large.Capacity-1)
+		}
+		time.Sleep(10 * time.Millisecond)
+		got := f.take(s, d).Results[0]
+		want := store.Result{Source: store.FromLease, Granted: 1, Now: start.Add(time.Millisecond).UnixMicro(), Bands: []store.BandResult{
+			{Remaining: large.Capacity - 2, FullAfter: 43 * time.Millisecond},
+		}}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+		for range 8 {
+			f.take(s, d)
+		}
+		if stats := s.Stats(); stats.Held != 1 || stats.Buckets != 1 {
+			t.Errorf("one token is left: %+v", stats)
+		}
+		time.Sleep(f.latency) // until the next slice is granted
+		empty := demand("b", 1, large)
+		empty.Leased = true
+		f.take(f.Store, demand("b", large.Capacity, large))
+		if r := f.take(s, empty).Results[0]; r.Status != store.Rejected || r.Bands[0].Remaining != 0 {
+			t.Errorf("an empty bucket: %+v", r)
+		}
+	})
+}
+
+// A bucket is leased in the place of another one that has had no request in two epochs.
+func TestLease_SharedPlace(t *testing.T) {
+	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
+		s, first, second := gateway(), demand("ab", 1, large), demand("abc", 1, large) // the place is by two bytes
+		first.Leased, second.Leased = true, true
+		f.take(s, first)
+		for _, slices := range []int64{1, 1, 2} {
+			time.Sleep(110 * time.Millisecond)
+			if f.take(s, second); s.Stats().Slices != slices {
+				t.Errorf("%+v, want %d slices", s.Stats(), slices)
+			}
+		}
+	})
+}
+
+// A refusal that comes two epochs after its request changes no demand.
+func TestLease_LateRefusal(t *testing.T) {
+	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
+		band := rules.Band{Capacity: 120, RefillTokens: 200, Refill: time.Second}
+		s, d, other := gateway(), demand("a", 7, band), demand("a", 1, band)
+		d.Leased, f.latency = true, 250*time.Millisecond
+		go func() {
+			if out := f.take(s, d); out.Admitted() || out.Results[0].Bands[0].Remaining != 0 {
+				t.Errorf("an empty bucket: %+v", out.Results)
+			}
+		}()
+		time.Sleep(f.latency/2 - time.Millisecond)
+		f.take(f.Store, demand("a", 120, band))
+		time.Sleep(90 * time.Millisecond)
+		f.take(s, other)
 	})
 }
 
@@ -353,7 +425,7 @@ func TestLease_Saturated(t *testing.T) {
 				paused = &r
 			}
 		}
-		if paused.Wait <= 0 || paused.Wait > lease.MaxPause || paused.Bands[0].Wait != paused.Wait || paused.Granted != 0 {
+		if paused.Wait <= 0 || paused.Wait > lease.MaxPause || paused.Bands[0].Wait != paused.Wait || paused.Granted != 0 || paused.Now != time.Now().Add(f.latency/2).UnixMicro() {
 			t.Errorf("a pause refuses with %+v", paused)
 		}
 		// Requests that can wait go to the store, and those of strict rules.
@@ -536,6 +608,41 @@ func TestLease_Close(t *testing.T) {
 	})
 }
 
+// All that is held comes back, of many buckets and of a slice that is under way.
+func TestLease_CloseAll(t *testing.T) {
+	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
+		s, spent := gateway(), map[string]int64{}
+		take := func(name string) {
+			d := demand(name, 1, large)
+			d.Leased = true
+			f.take(s, d)
+			spent[name]++
+		}
+		f.latency = 0
+		for i := range store.MaxMatches + 1 {
+			take(fmt.Sprintf("%02d", i))
+		}
+		f.latency = 2 * time.Microsecond
+		for range 8 { // of the 10 that are held, so that more are asked for
+			take("00")
+		}
+		for _, f.closeFails = range []error{errors.New("cannot close"), nil} {
+			if err := s.Close(); !errors.Is(err, f.closeFails) {
+				t.Errorf("closed with %v, want %v", err, f.closeFails)
+			}
+		}
+		if stats := s.Stats(); stats.Held != 0 || stats.Buckets != 0 {
+			t.Errorf("held after it was closed: %+v", stats)
+		}
+		for name, n := range spent {
+			// A part may have refilled, which does not come back.
+			if left := f.left(demand(name, 1, large)); left > large.Capacity-n || left < large.Capacity-n-1 {
+				t.Errorf("%s has %d left after %d were spent", name, left, n)
+			}
+		}
+	})
+}
+
 // crowd sends requests at once and returns how long they took.
 func (f *fleet) crowd(s store.Store, request func(i int) []store.Demand) time.Duration {
 	start := time.Now()
@@ -562,22 +669,25 @@ func TestLease_Crowd(t *testing.T) {
 	})
 }
 
-// Requests that ask for a slice each do not wait for each other.
+// Requests that ask for a slice each do not wait for each other. Requests that are not decided
+// yet make a bucket hot, so that a crowd asks for slices.
 func TestLease_CrowdOfTwoRules(t *testing.T) {
-	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
-		s, a, b := gateway(), demand("a", 1, large), demand("b", 1, large)
-		a.Leased, b.Leased = true, true
-		took := f.crowd(s, func(i int) []store.Demand {
-			if i%2 == 0 {
-				return []store.Demand{a, b}
+	for _, leased := range []bool{true, false} {
+		onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
+			s, a, b := gateway(), demand("a", 1, large), demand("b", 1, large)
+			a.Leased, b.Leased = leased, leased
+			took := f.crowd(s, func(i int) []store.Demand {
+				if i%2 == 0 {
+					return []store.Demand{a, b}
+				}
+				return []store.Demand{b, a}
+			})
+			taken := f.taken.Load()
+			if stats := s.Stats(); took > 5*f.latency || taken != 2*64+stats.Held || stats.Slices == 0 {
+				f.Errorf("leased %t: 64 requests took %v and %d tokens: %+v", leased, took, taken, stats)
 			}
-			return []store.Demand{b, a}
 		})
-		taken := f.taken.Load()
-		if stats := s.Stats(); took > 5*f.latency || taken != 2*64+stats.Held {
-			f.Errorf("64 requests took %v and %d tokens: %+v", took, taken, stats)
-		}
-	})
+	}
 }
 
 // A request waits for the slices of all its rules together no longer than for one, and what
@@ -585,7 +695,9 @@ func TestLease_CrowdOfTwoRules(t *testing.T) {
 func TestLease_CrowdOfSlowRules(t *testing.T) {
 	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
 		s, held, slow := gateway(), demand("a", 1, large), make([]store.Demand, 4)
+		spent := func() int64 { stats := s.Stats(); return f.taken.Load() - stats.Held - stats.Wasted }
 		f.untilFresh(s, held)
+		before := spent()
 		time.Sleep(140 * time.Millisecond)
 		f.latency = 90 * time.Millisecond
 		var asks sync.WaitGroup
@@ -604,6 +716,9 @@ func TestLease_CrowdOfSlowRules(t *testing.T) {
 			t.Errorf("it took %v: %+v", took, out.Results)
 		}
 		asks.Wait()
+		if n := spent() - before; n != 4+5 {
+			t.Errorf("%d tokens are spent: %+v", n, s.Stats())
+		}
 	})
 }
 

@@ -44,7 +44,7 @@ func TestStore_FromMemory(t *testing.T) {
 	bands := func(all ...rules.Band) []rules.Band { return all }
 	fast := rules.Band{Capacity: 100, RefillTokens: 200, Refill: time.Second}
 	for want, rule := range map[string]rules.Rule{
-		"refusals and leases": {Bands: bands(fast)},
+		"refusals and leases": {Bands: bands(fast, rules.Band{Capacity: 40, RefillTokens: 200, Refill: time.Second})},
 		"leases":              {Bands: bands(fast), Mode: rules.ModeShadow},
 		"refusals; no leases: capacity 39 is below 40":                 {Bands: bands(fast, rules.PerDay(39))},
 		"refusals; no leases: refills below 200 a second":              {Bands: bands(fast, rules.PerDay(100))},

@@ -112,9 +112,7 @@ func (s *Store) Close() error {
 	var left store.Takes
 	s.eachLease(func(l *lease) { left = append(left, l.end(s.now())...) })
 	for part := range slices.Chunk(left, store.MaxMatches) {
-		if _, err := s.Store.Settle(ctx, part, part.Same(0)); err != nil {
-			break // they refill
-		}
+		_, _ = s.Store.Settle(ctx, part, part.Same(0)) // what does not come back refills
 	}
 	return s.Store.Close()
 }

@@ -194,7 +194,11 @@ func (a *agreement) begin() {
 	a.states = map[string]*bucket.State{}
 	for i := range 120 {
 		a.keys = append(a.keys, fmt.Sprintf("fluxgate:{%d}:%d", a.steps, i))
-		a.rules = append(a.rules, a.bands())
+		bands := a.bands()
+		if i%3 == 2 {
+			bands = a.rules[i-1] // another caller under the same rule
+		}
+		a.rules = append(a.rules, bands)
 		a.former = append(a.former, a.rules[i])
 	}
 }
@@ -223,9 +227,11 @@ func (a *agreement) change() {
 	}
 	a.former[k] = a.rules[k]
 	next := slices.Clone(a.rules[k])
-	switch a.r.IntN(4) {
+	switch a.r.IntN(5) {
 	case 0:
 		next = a.bands()
+	case 4: // fewer of the same
+		next = next[:1+a.r.IntN(len(next))]
 	case 1:
 		a.r.Shuffle(len(next), func(i, j int) { next[i], next[j] = next[j], next[i] })
 	case 2:
@@ -284,7 +290,7 @@ func (a *agreement) draw() *shardRequest {
 		count += a.r.IntN(4)
 	}
 	for _, k := range a.deal(count) {
-		d := store.Demand{Bands: a.rules[k], Shadow: a.r.IntN(5) == 0}
+		d := store.Demand{Key: store.Key{Rule: a.keys[k]}, Bands: a.rules[k], Shadow: a.r.IntN(5) == 0}
 		if a.r.IntN(8) == 0 {
 			d.Bands = a.former[k]
 		}
@@ -421,11 +427,7 @@ func (a *agreement) replay(got *shardRequest) {
 	if r := store.NewTakes(got.demands, &out); r != nil {
 		s := newShardRequest(opSettle, 0, time.Time{})
 		for _, t := range r {
-			for i := range got.demands {
-				if &got.demands[i].Bands[0] == &t.Bands[0] {
-					s.takes, s.keys = append(s.takes, t), append(s.keys, got.keys[i])
-				}
-			}
+			s.takes, s.keys = append(s.takes, t), append(s.keys, t.Key.Rule)
 		}
 		a.receipts = append(a.receipts, s)
 	}
@@ -634,27 +636,54 @@ func agree(t *testing.T, mixed, single bool, steps int) {
 	}
 }
 
-// A value has at most 16 records that no take asks for.
-func TestScript_KeptRecords(t *testing.T) {
-	client := newScriptClient(t, testenv.SharedStandalone(t))
-	now, key := int64(1_700_000_000_000_000), "fluxgate:{kept}:"+t.Name()
-	var state bucket.State
-	for i := range 20 {
-		bands := []store.ExactBand{fluxgate.Must(bucket.NewBand(uint32(i), 100+int64(i), 1, time.Hour))}
+// takenAt is when takes takes.
+const takenAt = int64(1_700_000_000_000_000)
+
+// takes takes a token under each list of bands, one after the other at the same moment,
+// and compares the values with those of internal/bucket.
+func (c scriptClient) takes(lists ...[]store.ExactBand) (state bucket.State) {
+	c.t.Helper()
+	key := "fluxgate:{takes}:" + c.t.Name()
+	for i, bands := range lists {
 		request := newShardRequest(opTake, 0, time.Time{})
 		request.demands, request.keys = []store.Demand{{Bands: bands, Cost: 1}}, []string{key}
-		if _, err := client.decide(now, request); err != nil {
-			t.Fatal(err)
+		if _, err := c.decide(takenAt, request); err != nil {
+			c.t.Fatal(err)
 		}
 		var v bucket.View
-		state.View(bands, now, &v)
+		state.View(bands, takenAt, &v)
 		v.Take(bands, 1)
 		state.Store(bands, &v)
-		if got, want := client.Get(t.Context(), key).Val(), string(encodeValue(&state)); got != want {
-			t.Fatalf("take %d: %x in Lua, %x in Go", i, got, want)
+		if got, want := c.Get(c.t.Context(), key).Val(), string(encodeValue(&state)); got != want {
+			c.t.Fatalf("take %d: %x in Lua, %x in Go", i, got, want)
 		}
 	}
-	if len(state.Slots) != 1+16 {
+	return state
+}
+
+// A value has at most 16 records that no take asks for.
+func TestScript_KeptRecords(t *testing.T) {
+	var lists [][]store.ExactBand
+	for i := range 20 {
+		lists = append(lists, []store.ExactBand{fluxgate.Must(bucket.NewBand(uint32(i), 100+int64(i), 1, time.Hour))})
+	}
+	if state := newScriptClient(t, testenv.SharedStandalone(t)).takes(lists...); len(state.Slots) != 1+16 {
 		t.Errorf("%d records", len(state.Slots))
+	}
+}
+
+// What is used carries over to a band with another rate alone, and to a quota whose period
+// begins with the take.
+func TestScript_OtherBand(t *testing.T) {
+	slow, fast := fluxgate.Must(bucket.NewBand(1, 10, 3, 7*time.Second)), fluxgate.Must(bucket.NewBand(1, 10, 9, 7*time.Second))
+	quota := fluxgate.Must(bucket.NewQuota(1, 10, time.Hour))
+	quota.Edges = [3]int64{takenAt, takenAt + 1e6, takenAt + 2e6}
+	if slow.Limit != fast.Limit || slow.Rate == fast.Rate {
+		t.Errorf("%+v and %+v differ in more than the rate", slow, fast)
+	}
+	for name, next := range map[string]store.ExactBand{"rate": fast, "kind": quota} {
+		t.Run(name, func(t *testing.T) {
+			newScriptClient(t, testenv.SharedStandalone(t)).takes([]store.ExactBand{slow}, []store.ExactBand{next})
+		})
 	}
 }

@@ -300,3 +300,26 @@ func TestScript_RenewWithoutSlots(t *testing.T) {
 		t.Errorf("the value changed from %x to %x", before, after)
 	}
 }
+
+// Renewing or releasing a slot leaves the value of the other bands as it was written: how they
+// carry over to other bands depends on when that was.
+func TestScript_SlotsKeepValue(t *testing.T) {
+	client, key, id := newScriptClient(t, testenv.SharedStandalone(t)), "fluxgate:{slots}:"+t.Name(), store.HolderID{1}
+	bands := []store.ExactBand{fluxgate.Must(bucket.NewBand(1, 10, 1, time.Minute)), fluxgate.Must(bucket.NewConcurrency(2, 1, time.Minute))}
+	take := newShardRequest(opTake, 0, time.Time{})
+	take.demands, take.keys = []store.Demand{{Bands: bands, Cost: 3, Holder: id}}, []string{key}
+	if _, err := client.decide(takenAt, take); err != nil {
+		t.Fatal(err)
+	}
+	want := client.Get(t.Context(), key).Val()
+	for _, actual := range []int64{renewSlots, 3} {
+		settle := newShardRequest(opSettle, 0, time.Time{})
+		settle.takes, settle.keys, settle.actual = []store.Taken{{Bands: bands, Cost: 3, At: takenAt, Holder: id}}, []string{key}, []int64{actual}
+		if _, err := client.decide(takenAt+1_000, settle); err != nil {
+			t.Fatal(err)
+		}
+		if got := client.Get(t.Context(), key).Val(); got != want || want == "" {
+			t.Errorf("settled at %d: %x, want %x", actual, got, want)
+		}
+	}
+}

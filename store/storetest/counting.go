@@ -58,6 +58,10 @@ func countingOver(t testing.TB, b Backend) {
 		t.Errorf("a cost above the capacity is %v", out.Results[0].Status)
 	}
 	f.wantCounted(f.peek(with(d, 3)), 3, 1_000)
+	if s := f.settle(300, out, with(d, 1_000)); s.Returned != 700 {
+		t.Errorf("settling 1,000 refused hits at 300 returns %d", s.Returned)
+	}
+	f.wantCounted(f.peek(with(d, 0)), 0, 300)
 }
 
 func countingPeriods(t testing.TB, b Backend) {

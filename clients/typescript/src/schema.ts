@@ -469,7 +469,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The decisions. With Accept: application/x-ndjson each is a line of its own, sent as soon as it is made. */
+            /** @description The decisions. With Accept: application/x-ndjson each is a line of its own, and those that take long do not delay the others. */
             200: {
                 headers: {
                     [name: string]: unknown;

@@ -146,7 +146,7 @@ local stored = redis.pcall('MGET', unpack(KEYS))
 if stored.err then
   -- While a slot moves, a key that expired after the server had checked the call looks like
   -- one that has moved. Nothing was written yet.
-  if string.find(stored.err, 'rehashing of the slot', 1, true) or string.find(stored.err, 'non local key', 1, true) then
+  if string.find(stored.err, 'rehashing of the slot') or string.find(stored.err, 'non local key') then
     return { err = 'TRYAGAIN ' .. stored.err }
   end
   return stored

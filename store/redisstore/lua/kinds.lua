@@ -124,7 +124,6 @@ function kinds.with_records(k, state)
   if stored[k] or full_at[k] then
     for p = 3, #state, 4 do state.records[#state.records + 1] = { state[p], state[p + 1], state[p + 2], state[p + 3] } end
   end
-  for p = #state, 3, -1 do state[p] = nil end
   bring_all(k, state)
 end
 
@@ -206,9 +205,7 @@ local function quota_of(b, r, used, at)
   local view = { b.tag, used, b.limit, last, b.longest }
   if r and r[END] > now then
     view[2], view[3], view[END], view[LONGEST] = r[2], math.max(b.limit, r[3]), r[END], math.max(b.longest, r[LONGEST])
-  elseif r and b.counts then
-    view[2] = 0
-  elseif r and r[END] >= begin then
+  elseif r and r[END] >= begin and not b.counts then
     view[2] = math.min(math.max(0, r[2] - r[3]), b.limit) -- of which no part is for the one after it
   end
   return view
@@ -307,14 +304,7 @@ function kinds.fits(e, k, state, list, n)
   for i = 1, list.count do
     local b, view = list[i], view_of(state, list, i, holder)
     views[n + i], levels[n + i], waits[n + i] = view, view[2], 0
-    if least < cost then
-      local left = math.max(0, b.limit - view[2])
-      if b.kind ~= CONCURRENCY then
-        cost = math.min(cost, floor(left / b.unit))
-      elseif left == 0 and holder.id then
-        cost = 0
-      end
-    end
+    if least < cost and b.kind ~= CONCURRENCY then cost = math.min(cost, floor(math.max(0, b.limit - view[2]) / b.unit)) end
   end
   cost = math.max(cost, least)
   demands[e + 4] = cost
@@ -409,7 +399,6 @@ function kinds.keep(k, state, list, first, held)
     end
   end
   keep_others(state.records, list, first, records)
-  if #records == 0 then return end -- slots alone are no value
   state.records, hold[k] = records, held
   changed(k, state)
 end
@@ -607,7 +596,7 @@ local function quota_after(b, value, cost)
     version, written, tag, used, limit, last, longest = unpack_from('<BI7I4I7I7I7I7', value)
     if version ~= VERSION or tag ~= b.tag or limit ~= b.limit or longest ~= b.longest or written > now or last <= now then return nil end
   end
-  used = used + cost * b.unit
+  used = used + cost
   if used > b.limit or cost == 0 then return nil end
   if b.expires_for ~= last then
     b.expires_for, b.expires, b.lifetime = last, expiry_of(last)
@@ -675,10 +664,9 @@ kinds.take[WINDOW] = function(d, said)
       count, older = 0, rep('\0', 7 * gone - 7) .. sub(value, 41, cut - 1)
     end
   end
-  local price = cost * b.unit
-  if used + price > b.limit or cost == 0 then return false end
+  if used + cost > b.limit or cost == 0 then return false end
   values[said + 1], values[said + 2], values[said + 3], values[said + 4] = 1, OK, #value, value
-  write(k, pack('<BI7I4I7I7I7I7I7', VERSION, now, b.tag, used + price, b.limit, current, b.slot, count + price) .. older, b.expires, b.lifetime)
+  write(k, pack('<BI7I4I7I7I7I7I7', VERSION, now, b.tag, used + cost, b.limit, current, b.slot, count + cost) .. older, b.expires, b.lifetime)
   return said + 4
 end
 
