@@ -18,13 +18,13 @@
 // A rule set is built from [rules.Rule] values or read from JSON with [rules.Parse].
 // Both validate the whole rule set and report every problem at once. The store
 // is store/memstore for one process, or store/redisstore, wrapped by store/lease,
-// for several, with a store/memstore as its fallback ([WithAutoFallback]).
+// for several.
 //
-//	rules, err := rules.NewSet("api", rules.Rule{
+//	set, err := rules.NewSet("api", rules.Rule{
 //		ID: "per-ip", Scope: rules.ScopeIP, Bands: []rules.Band{rules.PerMinute(100)},
 //	})
 //	store, err := memstore.New(memstore.Config{})
-//	engine, err := fluxgate.New(store, fluxgate.Static(rules), fluxgate.WithRuleSet("api"))
+//	engine, err := fluxgate.New(store, fluxgate.Static(set), fluxgate.WithRuleSet("api"))
 //	decision, err := engine.Check(ctx, &fluxgate.Request{IP: ip, Method: "GET", Path: "/users"})
 //
 // A program that has a key and a limit and no rules needs one line:

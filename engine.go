@@ -10,6 +10,7 @@ import (
 	"github.com/fluxgate/fluxgate/internal/printable"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/store"
+	"github.com/fluxgate/fluxgate/store/memstore"
 )
 
 var (
@@ -48,11 +49,9 @@ type Engine struct {
 	amend           func(context.Context, *Request) error
 }
 
-var errNoFallback = errors.New("creating an engine: nothing counts while the shared store is unavailable: use WithAutoFallback with a memstore, or WithOnFailure with FailOpen or FailClosed")
-
-// New returns an engine that decides by rule sets and counts in a store. A store that
-// gateways share, such as store/redisstore, needs [WithAutoFallback] or [WithFallback], or
-// [WithOnFailure] with FailOpen or FailClosed.
+// New returns an engine that decides by rule sets and counts in a store. If gateways share
+// the store, as they do store/redisstore, the engine counts in its own memory while that is
+// unavailable: see [WithFallback] and [WithOnFailure].
 func New(buckets store.Store, sets RuleSets, options ...Option) (*Engine, error) {
 	if buckets == nil || sets == nil {
 		return nil, errors.New("an engine needs a store and rule sets")
@@ -67,8 +66,12 @@ func New(buckets store.Store, sets RuleSets, options ...Option) (*Engine, error)
 			return nil, fmt.Errorf("creating an engine: %w", err)
 		}
 	}
-	if e.store.Gateways() > 0 && e.fallback == nil && e.onFailure == rules.FailLocal {
-		return nil, errNoFallback
+	if e.fallback == nil && e.store.Gateways() > 0 {
+		local, err := memstore.New(memstore.Config{})
+		if err != nil {
+			return nil, fmt.Errorf("creating an engine: %w", err)
+		}
+		e.fallback = local
 	}
 	if static, ok := sets.(staticRuleSets); ok && e.ruleSetID == "" && len(static) == 1 {
 		for id := range static {

@@ -211,14 +211,14 @@ func TestReset_Errors(t *testing.T) {
 	}
 	f.store.setFails(errAway)
 	f.check(fluxgate.Request{Cost: 4})
-	engine := newEngine(t, brokenReset{f.store}, ruleSet(t, rule("r", 0, 10)), fluxgate.WithFallback(f.fallback, 1))
+	engine := newEngine(t, brokenReset{f.store}, ruleSet(t, rule("r", 0, 10)), fluxgate.WithFallback(f.fallback), fluxgate.WithFallbackShare(1))
 	if err := engine.Reset(t.Context(), store.Key{RuleSet: "api"}); !errors.Is(err, errAway) || !strings.Contains(err.Error(), "in the store") {
 		t.Errorf("the error is %v", err)
 	}
 	if got := f.left(fluxgate.Request{})["r.hour"]; got != 10 {
 		t.Errorf("%d left in the fallback, want 10: it can be reset though the store cannot", got)
 	}
-	engine = newEngine(t, f.fallback, ruleSet(t, rule("r", 0, 10)), fluxgate.WithFallback(brokenReset{f.store}, 1))
+	engine = newEngine(t, f.fallback, ruleSet(t, rule("r", 0, 10)), fluxgate.WithFallback(brokenReset{f.store}), fluxgate.WithFallbackShare(1))
 	if err := engine.Reset(t.Context(), store.Key{RuleSet: "api"}); !errors.Is(err, errAway) || !strings.Contains(err.Error(), "in the fallback") {
 		t.Errorf("the error is %v", err)
 	}

@@ -141,7 +141,7 @@ func newFleet(t testing.TB, gateways int, list ...rules.Rule) *fleet {
 	set := ruleSet(t, list...)
 	for range gateways {
 		f.views = append(f.views, &view{outage: f.store})
-		engine := newEngine(t, f.views[len(f.views)-1], set, fluxgate.WithAutoFallback(newStore(t, nil)))
+		engine := newEngine(t, f.views[len(f.views)-1], set, fluxgate.WithFallback(newStore(t, nil)))
 		f.gateways = append(f.gateways, &gate{TB: t, Engine: engine})
 	}
 	return f
@@ -559,7 +559,7 @@ func TestCarryover_ChangedBands(t *testing.T) {
 				sets := new(replaceable)
 				sets.use(ruleSet(t, perMinute(400)))
 				store := newOutage(t, 1)
-				engine := fluxgate.Must(fluxgate.New(store, sets, fluxgate.WithRuleSet("api"), fluxgate.WithAutoFallback(newStore(t, nil))))
+				engine := fluxgate.Must(fluxgate.New(store, sets, fluxgate.WithRuleSet("api"), fluxgate.WithFallback(newStore(t, nil))))
 				g := &gate{TB: t, Engine: engine}
 				store.away(errNotSent)
 				g.admitted(40, fluxgate.Request{})
@@ -769,7 +769,7 @@ func TestCarryover_AwayAgain(t *testing.T) {
 func TestCarryover_Observer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		seen, store := new(recorder), newOutage(t, 1)
-		engine := newEngine(t, store, ruleSet(t, rule("r", 0, 100)), fluxgate.WithAutoFallback(newStore(t, nil)), fluxgate.WithObserver(seen))
+		engine := newEngine(t, store, ruleSet(t, rule("r", 0, 100)), fluxgate.WithFallback(newStore(t, nil)), fluxgate.WithObserver(seen))
 		store.away(errAway)
 		check(t, engine, fluxgate.Request{})
 		time.Sleep(60 * time.Millisecond) // a charge is made every 50 ms
@@ -796,7 +796,7 @@ func TestCarryover_FallbackFails(t *testing.T) {
 // Setting the levels of the fallback allocates nothing.
 func TestCarryover_Allocations(t *testing.T) {
 	store := newStore(t, nil)
-	engine := newEngine(t, store, ruleSet(t, perMinute(1_000_000_000)), fluxgate.WithFallback(newStore(t, nil), 1))
+	engine := newEngine(t, store, ruleSet(t, perMinute(1_000_000_000)), fluxgate.WithFallback(newStore(t, nil)), fluxgate.WithFallbackShare(1))
 	req := &fluxgate.Request{IP: here}
 	got := testing.AllocsPerRun(1_000, func() {
 		if d, err := engine.Check(t.Context(), req); err != nil || !d.Allowed {
@@ -812,7 +812,7 @@ func TestCarryover_Allocations(t *testing.T) {
 // levels.
 func BenchmarkCheck_Fallback(b *testing.B) {
 	for name, options := range map[string][]fluxgate.Option{
-		"none": nil, "levels": {fluxgate.WithFallback(newStore(b, nil), 0.25)},
+		"none": nil, "levels": {fluxgate.WithFallback(newStore(b, nil)), fluxgate.WithFallbackShare(0.25)},
 	} {
 		b.Run(name, func(b *testing.B) {
 			engine := newEngine(b, newStore(b, nil), ruleSet(b, perMinute(1_000_000_000)), options...)

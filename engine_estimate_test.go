@@ -245,7 +245,7 @@ func TestEstimate_Fallback(t *testing.T) {
 		r := counting("tokens", 100)
 		r.Overdraft = c.overdraft
 		store := &faulty{Store: newStore(t, nil), fails: errors.New("away")}
-		engine := newEngine(t, store, ruleSet(t, r), fluxgate.WithFallback(newStore(t, nil), 0.1))
+		engine := newEngine(t, store, ruleSet(t, r), fluxgate.WithFallback(newStore(t, nil)), fluxgate.WithFallbackShare(0.1))
 		if d := check(t, engine, fluxgate.Request{Costs: map[string]int64{"tokens": 15}}); !d.Allowed || d.Remaining != 0 || d.Owed != c.owed {
 			t.Errorf("%s above the share: %+v, %d left, %d owed", name, answerOf(&d), d.Remaining, d.Owed)
 		}

@@ -34,7 +34,7 @@ func TestExtend_PartOfAReceipt(t *testing.T) {
 	buckets, fallback := &awayStore{Store: newStore()}, newStore()
 	band := fluxgate.Must(rules.Band{Kind: rules.Concurrency, Capacity: 1, Hold: time.Minute}.Exact(0))
 	set := fluxgate.Must(rules.NewSet("api"))
-	engine := fluxgate.Must(fluxgate.New(buckets, fluxgate.Static(set), fluxgate.WithFallback(fallback, 1)))
+	engine := fluxgate.Must(fluxgate.New(buckets, fluxgate.Static(set), fluxgate.WithFallback(fallback), fluxgate.WithFallbackShare(1)))
 	demand := func(rule string) store.Demand {
 		return store.Demand{
 			Key: store.Key{RuleSet: "api", Rule: rule, ID: store.KeyID{rule[0]}}, Bands: []store.ExactBand{band}, Cost: 1,

@@ -30,7 +30,7 @@ func newFailing(t testing.TB, share float64, list []rules.Rule, options ...fluxg
 	clock := storetest.NewClock()
 	f := &failing{store: &faulty{Store: newStore(t, clock.Now)}, fallback: &faulty{Store: newStore(t, clock.Now)}}
 	if share > 0 {
-		options = append(options, fluxgate.WithFallback(f.fallback, share))
+		options = append(options, fluxgate.WithFallback(f.fallback), fluxgate.WithFallbackShare(share))
 	}
 	f.gate = gate{TB: t, clock: clock, Engine: newEngine(t, f.store, ruleSet(t, list...), options...)}
 	return f
@@ -159,7 +159,7 @@ func TestFallback_Share(t *testing.T) {
 // Over a store that does not count gateways the fallback has all of each band.
 func TestFallback_AutoShare(t *testing.T) {
 	away := &faulty{Store: newStore(t, nil), fails: errAway}
-	engine := newEngine(t, away, ruleSet(t, rule("r", 0, 10)), fluxgate.WithAutoFallback(newStore(t, nil)))
+	engine := newEngine(t, away, ruleSet(t, rule("r", 0, 10)), fluxgate.WithFallback(newStore(t, nil)))
 	if d := check(t, engine, fluxgate.Request{}); d.Limit != 10 || d.Source != store.FromFallback {
 		t.Errorf("limit %d from %v, want 10", d.Limit, d.Source)
 	}

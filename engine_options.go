@@ -105,8 +105,8 @@ func WithWaiting(longest time.Duration, atOnce int) Option {
 	}
 }
 
-// WithOnFailure sets the failure mode of rules without one, and without a fallback that of
-// all FailLocal rules. The default is FailLocal.
+// WithOnFailure sets the failure mode of rules without one. The default is FailLocal. Over a
+// store that gateways do not share, without [WithFallback], it is also that of FailLocal rules.
 func WithOnFailure(f rules.OnFailure) Option {
 	return func(e *Engine) error {
 		if f != rules.FailLocal && f != rules.FailOpen && f != rules.FailClosed {
@@ -118,30 +118,31 @@ func WithOnFailure(f rules.OnFailure) Option {
 }
 
 // WithFallback sets the store that decides FailLocal rules while the shared one
-// is unavailable, at a share of their bands, at least one token each: with ten
-// gateways a share of 0.1 keeps the total.
+// is unavailable, at a share of their bands: see [WithFallbackShare]. Without it
+// an engine over a store that gateways share keeps one in memory.
 //
-// The buckets of the fallback begin at the levels that the store last reported. When the store is available again, it is charged for what
-// the buckets of the fallback hold then: see [Engine.FallbackStats].
-func WithFallback(s store.Fallback, share float64) Option {
-	return func(e *Engine) error {
-		if s == nil || !(share > 0 && share <= 1) {
-			return errors.New("a fallback needs a store and a share above 0 and at most 1")
-		}
-		e.fallback, e.share = s, share
-		return nil
-	}
-}
-
-// WithAutoFallback is [WithFallback] with a share of one divided by the number
-// of gateways that the store has counted: see [store.Store]. The share is 1 if
-// the store does not count them.
-func WithAutoFallback(s store.Fallback) Option {
+// The buckets of the fallback begin at the levels that the store last reported. When
+// the store is available again, it is charged for what they hold then: see
+// [Engine.FallbackStats].
+func WithFallback(s store.Fallback) Option {
 	return func(e *Engine) error {
 		if s == nil {
 			return errors.New("a fallback needs a store")
 		}
-		e.fallback, e.share = s, 0
+		e.fallback = s
+		return nil
+	}
+}
+
+// WithFallbackShare sets the share of each band that the fallback applies, at least
+// one token: with ten gateways a share of 0.1 keeps the total. Without it the share is
+// one divided by the number of gateways that the store has counted.
+func WithFallbackShare(share float64) Option {
+	return func(e *Engine) error {
+		if !(share > 0 && share <= 1) {
+			return errors.New("the share of a fallback is above 0 and at most 1")
+		}
+		e.share = share
 		return nil
 	}
 }

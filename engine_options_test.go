@@ -28,11 +28,11 @@ func TestNew_InvalidOptions(t *testing.T) {
 		{"a longest wait below nothing", fluxgate.WithWaiting(-time.Second, 1), "-1s"},
 		{"a longest wait that no store can book", fluxgate.WithWaiting(store.MaxWait+1, 1), store.MaxWait.String()},
 		{"waiting for nobody", fluxgate.WithWaiting(time.Second, 0), "at least one"},
-		{"a fallback without a store", fluxgate.WithFallback(nil, 1), "store"},
-		{"a fallback with no share", fluxgate.WithFallback(buckets, 0), "share"},
-		{"a fallback with a negative share", fluxgate.WithFallback(buckets, -0.5), "share"},
-		{"a fallback with more than all", fluxgate.WithFallback(buckets, 1.01), "share"},
-		{"a fallback with a share that is no number", fluxgate.WithFallback(buckets, math.NaN()), "share"},
+		{"a fallback without a store", fluxgate.WithFallback(nil), "store"},
+		{"a fallback with no share", fluxgate.WithFallbackShare(0), "share"},
+		{"a fallback with a negative share", fluxgate.WithFallbackShare(-0.5), "share"},
+		{"a fallback with more than all", fluxgate.WithFallbackShare(1.01), "share"},
+		{"a fallback with a share that is no number", fluxgate.WithFallbackShare(math.NaN()), "share"},
 		{"an IPv6 prefix of no bits", fluxgate.WithIPv6Prefix(0), "not 0"},
 		{"an IPv6 prefix of too many bits", fluxgate.WithIPv6Prefix(129), "not 129"},
 	} {
@@ -49,7 +49,7 @@ func TestNew_InvalidOptions(t *testing.T) {
 func TestNew_ExtremeOptions(t *testing.T) {
 	buckets := newStore(t, nil)
 	if _, err := fluxgate.New(buckets, fluxgate.Static(),
-		fluxgate.WithWaiting(store.MaxWait, 1), fluxgate.WithFallback(buckets, 1),
+		fluxgate.WithWaiting(store.MaxWait, 1), fluxgate.WithFallback(buckets), fluxgate.WithFallbackShare(1),
 		fluxgate.WithIPv6Prefix(1), fluxgate.WithIPv6Prefix(128),
 		fluxgate.WithObserver(nil), fluxgate.WithAmend(nil), fluxgate.WithIdentity(nil),
 	); err != nil {

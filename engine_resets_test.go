@@ -35,7 +35,7 @@ func numberedRules(from, n int) *rules.Set {
 func TestReset_ForgetsRulesThatAreGone(t *testing.T) {
 	sets := &changing{numberedRules(0, 1_000)}
 	buckets, fallback := fluxgate.Must(memstore.New(memstore.Config{})), fluxgate.Must(memstore.New(memstore.Config{}))
-	engine := fluxgate.Must(fluxgate.New(buckets, sets, fluxgate.WithFallback(fallback, 1)))
+	engine := fluxgate.Must(fluxgate.New(buckets, sets, fluxgate.WithFallback(fallback), fluxgate.WithFallbackShare(1)))
 	reset := func(i int) error {
 		return engine.Reset(t.Context(), store.Key{RuleSet: "tenant", Rule: fmt.Sprint("rule-", i)})
 	}

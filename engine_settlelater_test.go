@@ -209,7 +209,7 @@ func TestSettle_FallbackEachBand(t *testing.T) {
 		set := ruleSet(t, rules.Rule{ID: "r", OnLimitExceed: rules.WaitForRefill, Bands: []rules.Band{
 			{Label: "paced", Capacity: 20, Refill: time.Second}, {Label: "plan", Kind: rules.Quota, Capacity: 100, Period: "month"},
 		}})
-		g := &gate{TB: t, Engine: newEngine(t, f.views[0], set, fluxgate.WithAutoFallback(newStore(t, nil)), fluxgate.WithWaiting(time.Second, 100))}
+		g := &gate{TB: t, Engine: newEngine(t, f.views[0], set, fluxgate.WithFallback(newStore(t, nil)), fluxgate.WithWaiting(time.Second, 100))}
 		f.store.away(errNotSent)
 		g.admitted(20, fluxgate.Request{})
 		var waiting sync.WaitGroup

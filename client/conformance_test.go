@@ -323,7 +323,7 @@ func TestClient_StoreUnavailable(t *testing.T) {
 	}
 	g := newGate(t, newRedis(t, "redis://"+proxy.Addr(), time.Second),
 		[]rules.Rule{on("local", rules.FailLocal), on("open", rules.FailOpen), on("closed", rules.FailClosed)},
-		fluxgate.WithFallback(newStore(t), 0.15))
+		fluxgate.WithFallback(newStore(t)), fluxgate.WithFallbackShare(0.15))
 	for _, path := range []string{"/local", "/open", "/closed"} {
 		if d := g.check(fluxgate.Request{Path: path}); !d.Allowed || d.Degraded || d.Remaining != 19 {
 			t.Errorf("%s while it is there: %+v", path, d)

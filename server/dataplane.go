@@ -244,7 +244,11 @@ func (a *App) useStore(buckets store.Store, local store.Fallback) error {
 		options = append(options, fluxgate.WithRuleSet(c.RateLimit.DefaultRuleSetID))
 	}
 	if local != nil {
-		options = append(options, fallback(local, c.RateLimit.FallbackShare))
+		options = append(options, fluxgate.WithFallback(local))
+	}
+	if c.RateLimit.FallbackShare != config.ShareAuto {
+		share, _ := c.RateLimit.FallbackShare.Number() // checked at the start
+		options = append(options, fluxgate.WithFallbackShare(share))
 	}
 	if c.WaitForRefill.Enabled {
 		options = append(options, fluxgate.WithWaiting(c.WaitForRefill.MaxWaitTime, c.WaitForRefill.MaxConcurrentWaits))
@@ -255,15 +259,6 @@ func (a *App) useStore(buckets store.Store, local store.Fallback) error {
 	}
 	a.plane.engine.Store(engine)
 	return nil
-}
-
-// fallback is the option of the fallback and its share.
-func fallback(local store.Fallback, share config.Share) fluxgate.Option {
-	if share == config.ShareAuto {
-		return fluxgate.WithAutoFallback(local)
-	}
-	number, _ := share.Number() // checked at the start
-	return fluxgate.WithFallback(local, number)
 }
 
 var errNotConnected = fmt.Errorf("%w: %w: no connection since the start", redisstore.ErrUnavailable, store.ErrNotSent)

@@ -25,7 +25,6 @@ import (
 	"github.com/fluxgate/fluxgate/rules/mongorules"
 	"github.com/fluxgate/fluxgate/rules/reload"
 	"github.com/fluxgate/fluxgate/store/lease"
-	"github.com/fluxgate/fluxgate/store/memstore"
 	"github.com/fluxgate/fluxgate/store/redisstore"
 	"github.com/redis/go-redis/v9"
 )
@@ -57,10 +56,6 @@ func run(ctx context.Context, addr, redisAt, mongoAt, backend, proxies, copies s
 	}
 	store := lease.New(shared, lease.Config{})
 	defer func() { _ = store.Close() }()
-	local, err := memstore.New(memstore.Config{})
-	if err != nil {
-		return err
-	}
 
 	// Rules in MongoDB. Changes are announced over the same Redis, and polled.
 	options, err := redis.ParseURL(redisAt)
@@ -82,7 +77,7 @@ func run(ctx context.Context, addr, redisAt, mongoAt, backend, proxies, copies s
 	}
 	defer func() { _ = rules.Close() }()
 
-	engine, err := fluxgate.New(store, rules, fluxgate.WithRuleSet("api-limits"), fluxgate.WithAutoFallback(local))
+	engine, err := fluxgate.New(store, rules, fluxgate.WithRuleSet("api-limits"))
 	if err != nil {
 		return err
 	}

@@ -48,18 +48,15 @@ func run(ctx context.Context, addr, upstream, file, redisAt string) error {
 	if err != nil {
 		return err
 	}
-	options := []fluxgate.Option{fluxgate.WithRuleSet("llm"), fluxgate.WithMissingRule(false)}
-	memory := fluxgate.Must(memstore.New(memstore.Config{}))
-	var buckets store.Store = memory
+	var buckets store.Store = fluxgate.Must(memstore.New(memstore.Config{}))
 	if redisAt != "" {
 		shared, err := redisstore.Open(ctx, redisAt, redisstore.Config{})
 		if err != nil {
 			return err
 		}
 		buckets = lease.New(shared, lease.Config{})
-		options = append(options, fluxgate.WithAutoFallback(memory))
 	}
-	engine, err := fluxgate.New(buckets, rules, options...)
+	engine, err := fluxgate.New(buckets, rules, fluxgate.WithRuleSet("llm"), fluxgate.WithMissingRule(false))
 	if err != nil {
 		return err
 	}

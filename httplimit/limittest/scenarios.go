@@ -73,8 +73,8 @@ func scenarios(t testing.TB) []scenario {
 				httplimit.WithUserFunc(func(*http.Request) string { panic("the secret of the session store") }),
 			},
 		},
-		{name: "store-failure-local", rules: onFailure(rules.FailLocal), away: true, engine: []fluxgate.Option{fluxgate.WithFallback(newStore(t), 0.1)}},
-		{name: "store-failure-local-rejected", rules: onFailure(rules.FailLocal), away: true, engine: []fluxgate.Option{fluxgate.WithFallback(newStore(t), 0.1)}, before: 2},
+		{name: "store-failure-local", rules: onFailure(rules.FailLocal), away: true, engine: []fluxgate.Option{fluxgate.WithFallback(newStore(t)), fluxgate.WithFallbackShare(0.1)}},
+		{name: "store-failure-local-rejected", rules: onFailure(rules.FailLocal), away: true, engine: []fluxgate.Option{fluxgate.WithFallback(newStore(t)), fluxgate.WithFallbackShare(0.1)}, before: 2},
 		{name: "store-failure-open", rules: onFailure(rules.FailOpen), away: true},
 		{name: "store-failure-closed", rules: onFailure(rules.FailClosed), away: true},
 	}

@@ -81,7 +81,7 @@ func (g *Gateway) serve(tb testing.TB, buckets store.Store) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	engine, err := fluxgate.New(buckets, fluxgate.Static(ruleSet(tb)), fluxgate.WithFallback(local, 1))
+	engine, err := fluxgate.New(buckets, fluxgate.Static(ruleSet(tb)), fluxgate.WithFallback(local), fluxgate.WithFallbackShare(1))
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -49,7 +49,7 @@ func (w *world) start(number, incarnation, version int, rules []*fluxgate.Compil
 		buckets = g.leases
 	}
 	local := &fallback{fluxgate.Must(memstore.New(memstore.Config{MaxBuckets: 10_000, Salt: salt})), g}
-	options := []fluxgate.Option{fluxgate.WithRuleSet(RuleSetID), fluxgate.WithAutoFallback(local)}
+	options := []fluxgate.Option{fluxgate.WithRuleSet(RuleSetID), fluxgate.WithFallback(local)}
 	if g.MaxWait > 0 {
 		options = append(options, fluxgate.WithWaiting(g.MaxWait, 100))
 	}

@@ -56,7 +56,7 @@ func TestCheck_Golden(t *testing.T) {
 		{name: "held", path: checking, desk: held(), before: []string{`{}`}, body: `{"timeoutMs":900}`},
 		{name: "not-held", path: checking, desk: held(), before: []string{`{}`}, body: `{"timeoutMs":0.5}`},
 		{name: "store-failure", path: checking, desk: newDesk(t, away{newStore(t)}, fluxgate.WithOnFailure(rules.FailClosed)), body: `{}`},
-		{name: "store-failure-local", path: checking, desk: newDesk(t, away{newStore(t)}, fluxgate.WithFallback(newStore(t), 0.5)), body: `{}`},
+		{name: "store-failure-local", path: checking, desk: newDesk(t, away{newStore(t)}, fluxgate.WithFallback(newStore(t)), fluxgate.WithFallbackShare(0.5)), body: `{}`},
 		{name: "batch", path: batch, body: `{"requests":[{"userId":"ann","cost":9},{"userId":"bob","path":"/blocked"},{"userId":"cat","ruleSet":"unknown"},{"cost":11}]}`},
 		{name: "batch-descriptor", path: batch, body: `{"requests":[{"descriptor":[{"key":"route","value":"login"},{"key":"remote_address"}],"cost":3},{"descriptor":[` + strings.Repeat(`{"key":"k"},`, 16) + `{"key":"k"}]}]}`},
 		{name: "batch-empty", path: batch, body: `{"requests":[]}`},

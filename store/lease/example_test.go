@@ -8,7 +8,6 @@ import (
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/store/lease"
-	"github.com/fluxgate/fluxgate/store/memstore"
 	"github.com/fluxgate/fluxgate/store/redisstore"
 )
 
@@ -23,8 +22,7 @@ func ExampleNew() {
 	}
 	store := lease.New(redis, lease.Config{}) // closes redis too
 	defer store.Close()
-	local := fluxgate.Must(memstore.New(memstore.Config{})) // while Redis is unavailable
-	engine, err := fluxgate.New(store, fluxgate.Static(set), fluxgate.WithAutoFallback(local))
+	engine, err := fluxgate.New(store, fluxgate.Static(set))
 	if err != nil {
 		log.Print(err)
 		return

@@ -98,7 +98,7 @@ func TestLease_FallbackLevel(t *testing.T) {
 	} {
 		onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
 			local := fluxgate.Must(memstore.New(memstore.Config{}))
-			engine := f.engine(gateway(), fluxgate.WithFallback(local, 1), list...)
+			engine := f.engine(gateway(), fluxgate.WithFallback(local), list...)
 			start, admitted := time.Now(), 0
 			check := func(requests int) (last fluxgate.Decision) {
 				for _, last = range f.check(engine, requests) {

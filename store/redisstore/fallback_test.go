@@ -6,7 +6,6 @@ import (
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/fluxgate/fluxgate/rules"
-	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/lease"
 	"github.com/fluxgate/fluxgate/store/memstore"
 	"github.com/fluxgate/fluxgate/store/redisstore"
@@ -26,29 +25,25 @@ func TestEngine_Outage(t *testing.T) {
 		rules.Rule{ID: "default", Paths: []string{"/default"}, Bands: []rules.Band{rules.PerHour(10)}},
 		rules.Rule{ID: "local", Paths: []string{"/local"}, OnFailure: rules.FailLocal, Bands: []rules.Band{rules.PerHour(10)}},
 	)))
-	for name, buckets := range map[string]store.Store{"redisstore": redis, "lease": lease.New(redis, lease.Config{})} {
-		if _, err := fluxgate.New(buckets, sets); err == nil {
-			t.Errorf("%s: an engine without a fallback", name)
-		}
-	}
-	inMemory := lease.New(fluxgate.Must(memstore.New(memstore.Config{})), lease.Config{})
-	defer inMemory.Close()
-	if _, err := fluxgate.New(inMemory, sets); err != nil {
-		t.Errorf("a store that is not shared needs no fallback: %v", err)
-	}
-	engines := map[rules.OnFailure]*fluxgate.Engine{
-		rules.FailLocal:  fluxgate.Must(fluxgate.New(redis, sets, fluxgate.WithAutoFallback(fluxgate.Must(memstore.New(memstore.Config{}))))),
-		rules.FailOpen:   fluxgate.Must(fluxgate.New(redis, sets, fluxgate.WithOnFailure(rules.FailOpen))),
-		rules.FailClosed: fluxgate.Must(fluxgate.New(redis, sets, fluxgate.WithOnFailure(rules.FailClosed))),
+	leases := lease.New(redis, lease.Config{})
+	engines := map[string]*fluxgate.Engine{
+		"local":               fluxgate.Must(fluxgate.New(redis, sets)),
+		"local, with leases":  fluxgate.Must(fluxgate.New(leases, sets)),
+		"local, half of it":   fluxgate.Must(fluxgate.New(redis, sets, fluxgate.WithFallbackShare(0.5))),
+		"local, with a store": fluxgate.Must(fluxgate.New(redis, sets, fluxgate.WithFallback(fluxgate.Must(memstore.New(memstore.Config{}))))),
+		"open":                fluxgate.Must(fluxgate.New(redis, sets, fluxgate.WithOnFailure(rules.FailOpen))),
+		"closed":              fluxgate.Must(fluxgate.New(redis, sets, fluxgate.WithOnFailure(rules.FailClosed))),
 	}
 	if err := server.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	for mode, want := range map[rules.OnFailure]int{rules.FailLocal: 10, rules.FailOpen: 25, rules.FailClosed: 0} {
-		for _, path := range []string{"/default", "/local"} {
+	for name, want := range map[string][2]int{
+		"local": {10, 10}, "local, with leases": {10, 10}, "local, half of it": {5, 5}, "local, with a store": {10, 10}, "open": {25, 10}, "closed": {0, 10},
+	} {
+		for i, path := range []string{"/default", "/local"} {
 			passed := 0
 			for range 25 {
-				d, err := engines[mode].Check(t.Context(), &fluxgate.Request{Path: path})
+				d, err := engines[name].Check(t.Context(), &fluxgate.Request{Path: path})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -56,8 +51,8 @@ func TestEngine_Outage(t *testing.T) {
 					passed++
 				}
 			}
-			if passed != want {
-				t.Errorf("%s %s: %d of 25 pass, want %d", mode, path, passed, want)
+			if passed != want[i] {
+				t.Errorf("%s %s: %d of 25 pass, want %d", name, path, passed, want[i])
 			}
 		}
 	}

@@ -36,7 +36,7 @@ func TestOutage_FleetStaysWithinLimit(t *testing.T) {
 			for range gateways {
 				s := openStore(t, "redis://"+proxy.Addr(), Config{Timeout: 100 * time.Millisecond, Refresh: 300 * time.Millisecond})
 				local := fluxgate.Must(memstore.New(memstore.Config{}))
-				stores, engines = append(stores, s), append(engines, fluxgate.Must(fluxgate.New(s, fluxgate.Static(set), fluxgate.WithAutoFallback(local))))
+				stores, engines = append(stores, s), append(engines, fluxgate.Must(fluxgate.New(s, fluxgate.Static(set), fluxgate.WithFallback(local))))
 			}
 			countsEventually(t, gateways, stores...)
 			check := func(e *fluxgate.Engine, cost int64) fluxgate.Decision {
@@ -116,7 +116,7 @@ func TestOutage_OutOfMemory(t *testing.T) {
 	server := testenv.StartStandalone(t, testenv.Config{})
 	s := openStore(t, server.URI(), Config{Refresh: beating})
 	set := fluxgate.Must(rules.NewSet("api", rules.Rule{ID: "r", Bands: []rules.Band{rules.PerHour(capacity)}}))
-	engine := fluxgate.Must(fluxgate.New(s, fluxgate.Static(set), fluxgate.WithFallback(fluxgate.Must(memstore.New(memstore.Config{})), 1)))
+	engine := fluxgate.Must(fluxgate.New(s, fluxgate.Static(set), fluxgate.WithFallback(fluxgate.Must(memstore.New(memstore.Config{}))), fluxgate.WithFallbackShare(1)))
 	check := func(req fluxgate.Request) fluxgate.Decision {
 		d, err := engine.Check(t.Context(), &req)
 		if err != nil {
