@@ -16,7 +16,7 @@ type current struct{ set *Compiled }
 
 func (c *current) RuleSet(context.Context, string) *Compiled { return c.set }
 
-// isFreed reports whether a value is no longer in memory, which use has told freed of.
+// isFreed reports whether use calls freed in time.
 func isFreed(use func(freed func())) bool {
 	done := make(chan struct{}, 1)
 	use(func() { done <- struct{}{} })

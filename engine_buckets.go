@@ -111,17 +111,17 @@ func (e *Engine) choose(set *Compiled, req *Request, names []string) ([]*keyedRu
 }
 
 // find returns the place of the enabled limiting rule with this id.
-func (s *Compiled) find(id string) (int, error) {
-	if i, ok := s.byID[id]; ok {
-		if r := &s.active[i]; !r.Limits() {
+func (c *Compiled) find(id string) (int, error) {
+	if i, ok := c.byID[id]; ok {
+		if r := &c.active[i]; !r.Limits() {
 			return 0, noBucket(r.Rule, fmt.Sprintf("does not limit: its action is %s", r.Action))
 		}
 		return i, nil
 	}
-	if r, ok := s.Rule(id); ok {
+	if r, ok := c.Rule(id); ok {
 		return 0, noBucket(&r, "is disabled")
 	}
-	return 0, fmt.Errorf("%w: %s in rule set %s", ErrNoRule, printable.Quote(id), printable.Quote(s.ID()))
+	return 0, fmt.Errorf("%w: %s in rule set %s", ErrNoRule, printable.Quote(id), printable.Quote(c.ID()))
 }
 
 func noBucket(r *rules.Rule, why string) error {

@@ -75,23 +75,23 @@ func (e *Engine) checkAll(ctx context.Context, reqs []Request, each []Decision) 
 }
 
 // replacedBy returns the ids of the rules that rules of some requests replace.
-func (s *Compiled) replacedBy(reqs []Request) (replaced []string) {
+func (c *Compiled) replacedBy(reqs []Request) (replaced []string) {
 	for i := range reqs {
-		if !s.replaces || len(reqs) == 1 || reqs[i].Limit != nil {
+		if !c.replaces || len(reqs) == 1 || reqs[i].Limit != nil {
 			continue
 		}
 		asked := reqs[i].matching()
-		for _, k := range s.matcher.Match(&asked, nil).Rules {
-			replaced = append(replaced, s.active[k].Replaces...)
+		for _, k := range c.matcher.Match(&asked, nil).Rules {
+			replaced = append(replaced, c.active[k].Replaces...)
 		}
 	}
 	return replaced
 }
 
 // withoutReplaced removes rules that are replaced. One that exempts requests stays.
-func (s *Compiled) withoutReplaced(indices []int32, replaced []string) []int32 {
+func (c *Compiled) withoutReplaced(indices []int32, replaced []string) []int32 {
 	return slices.DeleteFunc(indices, func(k int32) bool {
-		return s.active[k].Action != rules.ActionAllow && slices.Contains(replaced, s.active[k].ID)
+		return c.active[k].Action != rules.ActionAllow && slices.Contains(replaced, c.active[k].ID)
 	})
 }
 

@@ -10,23 +10,23 @@ import (
 
 // compilePrices sets how the active rules count, by model. Rules of a measure share
 // the table.
-func (s *Compiled) compilePrices() {
+func (c *Compiled) compilePrices() {
 	byMeasure := map[string]map[string]*Price{}
-	for i := range s.active {
-		r := &s.active[i]
+	for i := range c.active {
+		r := &c.active[i]
 		if r.Measure() == rules.MeasureRequests {
 			continue
 		}
 		if byMeasure[r.Cost] == nil {
-			byMeasure[r.Cost] = s.pricesOf(r.Cost)
+			byMeasure[r.Cost] = c.pricesOf(r.Cost)
 		}
 		r.prices = byMeasure[r.Cost]
 	}
 }
 
-func (s *Compiled) pricesOf(measure string) map[string]*Price {
+func (c *Compiled) pricesOf(measure string) map[string]*Price {
 	prices := map[string]*Price{rules.AnyModel: {Measure: measure}}
-	tables := s.CostTables()
+	tables := c.CostTables()
 	table := tables[measure]
 	if table == nil && measure == rules.MeasureTokens {
 		table = tables.PlainTokens()

@@ -1,4 +1,8 @@
-// Package rules defines where rule sets are stored and how they change.
+// Package rules says what a rule is, where rule sets are stored and how they change.
+//
+// A [Rule] matches requests and limits them by its [Band] values. A [Set] is an id and
+// its rules. It is made by [NewSet] or read by [Parse], which check it as a whole and
+// report every [Problem] at once.
 //
 // A [Source] returns the revision of a rule set, cheaply and often, and its
 // content when it has changed. Sources are files, MongoDB and Redis (filerules,

@@ -6,10 +6,10 @@ import (
 	"github.com/fluxgate/fluxgate/internal/match"
 )
 
-// validateDescriptor does not show values: one may be a secret.
 // MaxDescriptor is how many entries the descriptor of a rule may have.
 const MaxDescriptor = match.MaxDescriptor
 
+// validateDescriptor does not show values: one may be a secret.
 func validateDescriptor(descriptor []DescriptorMatch, in reporter) {
 	if !checkLength(in, len(descriptor), MaxDescriptor) {
 		return

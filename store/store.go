@@ -1,3 +1,10 @@
+// Package store is the contract between engines and the stores that keep buckets: what a
+// request demands of them, what they answer, and what it takes to settle that later.
+//
+// A store decides all demands of a request at once, and keeps the limits exactly: the
+// bands come with the demand, in the integers that every store computes with. Packages
+// store/memstore and store/redisstore are stores, store/lease wraps one, and
+// store/storetest is the suite that each must pass.
 package store
 
 import (

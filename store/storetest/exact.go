@@ -72,7 +72,7 @@ func playHistory(f *fixture, r *rand.Rand) {
 		}
 		out := f.take(demands...)
 		compare(f, step, applying, demands, out)
-		if takes := store.NewTakes(demands, out); takes != nil && len(takes) == 1 && len(applying) == 1 {
+		if takes := store.NewTakes(demands, out); len(takes) == 1 && len(applying) == 1 {
 			receipts = append(receipts, openReceipt{applying[0], takes})
 		}
 	}
