@@ -330,6 +330,9 @@ func (s *spec) costOf(f *Fact, r *RuleFact, b *band) (least, most *big.Rat) {
 		return new(big.Rat), greater(most, whole(actual))
 	}
 	cost := whole(actual)
+	if actual < r.Granted && r.Source == fluxgate.FromFallback && b.kind() == fluxgate.SlidingWindow {
+		return cost, most // what was charged at another moment stays
+	}
 	if actual < r.Granted && r.Source == fluxgate.FromFallback && settled.Gateway != f.Gateway {
 		return cost, most // another gateway gives back what it has charged itself, at most
 	}
