@@ -41,6 +41,8 @@ type account struct {
 	// open is whether the contract does not say what is left: it is what the store says. It does
 	// not after a step back of the clock if a settlement that came last may be unwritten.
 	open, unwritten bool
+	// kinds is whether the band had several kinds: the records of former ones may be kept.
+	kinds bool
 	// renamed is whether a band with another label may have taken it over.
 	renamed bool
 }

@@ -331,6 +331,9 @@ func (s *spec) costOf(f *Fact, r *RuleFact, b *band) (least, most *big.Rat) {
 		return new(big.Rat), greater(most, whole(actual))
 	}
 	cost := whole(actual)
+	if actual < r.Granted && r.Source == store.FromFallback && b.kind() == rules.SlidingWindow {
+		return cost, most // what was charged at another moment stays
+	}
 	if actual < r.Granted && r.Source == store.FromFallback && settled.Gateway != f.Gateway {
 		return cost, most // another gateway gives back what it has charged itself, at most
 	}

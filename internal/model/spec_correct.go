@@ -120,9 +120,9 @@ func (a *account) refill(least, most *big.Rat) (from, to *big.Rat) {
 // Once the numbers of a token bucket have changed, they may alternate for a while.
 func (a *account) change(to *band, now int64, edges [3]int64, first bool) {
 	from := a.band
-	if from.kind() != to.kind() {
+	if from.kind() != to.kind() || a.kinds {
 		*a = *newAccount(to, now)
-		a.open = true
+		a.open, a.kinds = true, true
 		return
 	}
 	early := a.clone()            // the numbers changed right after the last write, or right before now

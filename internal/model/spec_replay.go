@@ -210,6 +210,10 @@ func (r *replay) settleIn(f *Fact, b *BucketFact, a *account, j int, rest int64)
 				a.raise(numbers, before)
 				debt = greater(debt, whole(2*a.largest-a.Capacity))
 			}
+			if _, most := a.left(); a.kind() == rules.SlidingWindow && numbers.Capacity < a.Capacity && most.Cmp(whole(a.Capacity)) == 0 {
+				a.open = true // nothing is used, and that its capacity was higher may be forgotten
+				return new(big.Rat), r.tokens(b, j, -rest)
+			}
 			// The take was under other numbers, which may allow more.
 			debt = greater(debt, new(big.Rat).Add(numbers.debt(), whole(numbers.Capacity-a.Capacity)))
 		}
