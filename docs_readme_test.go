@@ -72,7 +72,7 @@ func TestGettingStarted_RuleSet(t *testing.T) {
 // so that their parts fit together.
 func TestReadme_OneRuleSetID(t *testing.T) {
 	text := readFile(t, "README.md") + readFile(t, gettingStarted) + readFile(t, startInGo) + readFile(t, "docs/start/operator.md")
-	named := regexp.MustCompile(`(?:NewRuleSet\("|WithRuleSet\("|RuleSets: \[\]string\{"|rule set "|--rule-set |"id": ")([\w-]+)(?:"[,)}] "?rules|")?`)
+	named := regexp.MustCompile(`(?:NewSet\("|WithRuleSet\("|RuleSets: \[\]string\{"|rule set "|--rule-set |"id": ")([\w-]+)(?:"[,)}] "?rules|")?`)
 	found := 0
 	for _, m := range named.FindAllStringSubmatch(text, -1) {
 		if strings.HasPrefix(m[0], `"id"`) && !strings.HasSuffix(m[0], "rules") {

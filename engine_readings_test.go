@@ -170,7 +170,7 @@ func TestKey_PathBehindAnAuthority(t *testing.T) {
 }
 
 // Patterns with several ** cost a path's length each, so their number is bounded.
-func TestNewRuleSet_PatternsWithSeveralStars(t *testing.T) {
+func TestNewSet_PatternsWithSeveralStars(t *testing.T) {
 	for count, valid := range map[int]bool{500: true, 501: false} {
 		var list []rules.Rule
 		for i := range count {

@@ -190,7 +190,7 @@ func TestOpenAPI_Enums(t *testing.T) {
 		"Decision.source": words(func(i uint8) string { return store.Source(i).String() }),
 		"Band.source":     words(func(i uint8) string { return store.Source(i).String() }),
 		"Band.status":     words(func(i uint8) string { return store.Status(i).String() }),
-		"Band.kind":       constants(t, "../../rule_band.go", "BandKind")[1:], // absent for a token bucket
+		"Band.kind":       constants(t, "../../rules/band.go", "BandKind")[1:], // absent for a token bucket
 		"Band.period":     constants(t, "../../internal/calendar/calendar.go", "Period"),
 	} {
 		name, field, _ := strings.Cut(place, ".")
