@@ -525,7 +525,7 @@ func TestGRPC_Watchers(t *testing.T) {
 }
 
 // Many calls at once are answered: the bound of messages that arrive is far above them.
-func TestGRPC_ManyCallsAtOnce(t *testing.T) {
+func TestGRPC_ManyCallsAtOnce_NoRace(t *testing.T) {
 	r := startEnvoy(t, 1_000_000)
 	var calls sync.WaitGroup
 	var failed atomic.Int64
