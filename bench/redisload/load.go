@@ -125,7 +125,9 @@ func Take(t *testing.T, buckets store.Store, count int, bands ...rules.Band) Tak
 	for i := range state {
 		for r := range count {
 			d := store.Demand{Key: store.Key{RuleSet: "figures", Rule: strconv.Itoa(r)}, Bands: exact, Cost: 1}
+			// Bands with other numbers have buckets of their own.
 			d.Key.ID[15], d.Key.ID[14], d.Key.ID[13] = byte(r), byte(len(bands)), byte(exact[0].Kind)
+			binary.BigEndian.PutUint32(d.Key.ID[9:], uint32(exact[0].Capacity))
 			state[i].demands = append(state[i].demands, d)
 		}
 	}
