@@ -1,0 +1,137 @@
+package store
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fluxgate/fluxgate/internal/bucket"
+)
+
+// Key names one bucket set: all bands of one rule for one caller.
+type Key struct {
+	RuleSet, Rule string
+	// ID is the bucket set: a salted hash of rule set, rule, scope and
+	// identity. It alone names the bucket; RuleSet and Rule are for resets.
+	// Nothing the caller sent can be read from it or chosen in it.
+	ID KeyID
+}
+
+// KeyID is the hashed identity in a [Key].
+type KeyID [16]byte
+
+// String is the id in hexadecimal.
+func (id KeyID) String() string { return hex.EncodeToString(id[:]) }
+
+// Demand is what one request wants of one bucket set.
+type Demand struct {
+	// Key names the bucket set. The ids of the keys in one call differ.
+	Key Key
+	// Bands are what the bucket set is measured by, 1 to MaxBands. They come
+	// with the demand, so that a limit may come from anywhere. The list must
+	// not be changed after it was passed to a store.
+	Bands []ExactBand
+	// Cost is how many tokens to take from each band. A cost of 0 takes
+	// nothing.
+	Cost int64
+	// Min is the least that the demand accepts: it is granted the whole tokens
+	// that all of its bands have now, at most Cost. Where that is less than Min
+	// it is decided as a demand for Min tokens, which may wait: what is granted
+	// beyond Min never does. 0 means Cost, all or nothing.
+	Min int64
+	// MaxWait is how long the caller would wait for its tokens.
+	MaxWait time.Duration
+	// Holder names the request where a band limits how many there are at the same
+	// time. It is random, and one for all demands of the request. A demand without
+	// it holds no slot: a charge for what has ended.
+	Holder HolderID
+	// Strict demands are not answered from the memory of the gateway, and Leased ones may be
+	// from the first on. They are for stores that wrap another: see package store/lease.
+	Strict, Leased bool
+	// Charging demands come before a charge of what was granted without the store. After an
+	// outage a shared store refuses other demands with [ErrNotSent] for a while, until all
+	// gateways can have charged it.
+	Charging bool
+	// Shadow demands are measured and never reject.
+	Shadow bool
+	// Overdraft demands are debited in any case, also where the request is
+	// rejected: for what has been used already. Each band is debited up to the
+	// largest debt, which is that of settlements. The demand fits while every
+	// band has more than 0 left before the debit. It has no Min and no MaxWait.
+	Overdraft bool
+	// Alternative demands reject if none of those in one call fits. They count refused hits.
+	Alternative bool
+}
+
+// CountsRefused reports whether the band of the demand counts refused hits: the demand is
+// over if more than the capacity is used with it, and is then debited whatever becomes of
+// the request. It has one band, and no Min and no MaxWait.
+func (d *Demand) CountsRefused() bool { return len(d.Bands) == 1 && d.Bands[0].CountsRefused }
+
+// Debited reports whether a demand with this status is debited also if the request is
+// rejected.
+func (d *Demand) Debited(s Status) bool {
+	return d.Overdraft && s != Unavailable || d.CountsRefused() && (s == Rejected || s == TooCostly)
+}
+
+// Minimum is Min with its default.
+func (d *Demand) Minimum() int64 {
+	if d.Min == 0 {
+		return d.Cost
+	}
+	return d.Min
+}
+
+// ErrDemand is wrapped by errors about demands that no store can answer.
+var ErrDemand = errors.New("invalid demand")
+
+// countsSoundly reports whether a demand that counts refused hits does so as it may.
+func (d *Demand) countsSoundly() bool {
+	return d.CountsRefused() && d.Bands[0].Kind == bucket.Quota && d.Min == 0 && d.MaxWait == 0 && !d.Overdraft
+}
+
+// CheckDemands refuses demands that break the contract. Stores call it first.
+func CheckDemands(demands []Demand) error {
+	if len(demands) > MaxMatches {
+		return fmt.Errorf("%w: %d demands at once, at most %d are possible", ErrDemand, len(demands), MaxMatches)
+	}
+	for i := range demands {
+		d := &demands[i]
+		switch {
+		case d.Cost < 0:
+			return fmt.Errorf("%w: a cost of %d", ErrDemand, d.Cost)
+		case d.Min < 0 || d.Min > d.Cost:
+			return fmt.Errorf("%w: at least %d tokens of a cost of %d", ErrDemand, d.Min, d.Cost)
+		case d.Overdraft && (d.Min > 0 || d.MaxWait > 0):
+			return fmt.Errorf("%w: an overdraft has no least cost and does not wait", ErrDemand)
+		case len(d.Bands) == 0 || len(d.Bands) > MaxBands:
+			return fmt.Errorf("%w: %d bands", ErrDemand, len(d.Bands))
+		case d.MaxWait < 0 || d.MaxWait > MaxWait:
+			return fmt.Errorf("%w: a wait of %v, at most %v is possible", ErrDemand, d.MaxWait, MaxWait)
+		}
+		slots, counts := 0, d.Alternative
+		for j := range d.Bands {
+			b := &d.Bands[j]
+			counts = counts || b.CountsRefused
+			if b.Kind == bucket.Concurrency {
+				slots++
+			}
+			if b.Kind == bucket.Quota && (b.Edges[0] >= b.Edges[1] || b.Edges[1] >= b.Edges[2]) {
+				return fmt.Errorf("%w: a quota of rule %s has no period", ErrDemand, d.Key.Rule)
+			}
+		}
+		if counts && !d.countsSoundly() {
+			return fmt.Errorf("%w: counting refused hits takes one quota, without a least cost, a wait or an overdraft, and an alternative does so", ErrDemand)
+		}
+		if slots > 1 {
+			return fmt.Errorf("%w: %d bands of rule %s limit concurrency, at most one can", ErrDemand, slots, d.Key.Rule)
+		}
+		for j := range i {
+			if demands[j].Key.ID == d.Key.ID {
+				return fmt.Errorf("%w: one bucket set is demanded twice, by rule %s", ErrDemand, d.Key.Rule)
+			}
+		}
+	}
+	return nil
+}

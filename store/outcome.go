@@ -1,0 +1,191 @@
+package store
+
+import (
+	"slices"
+	"time"
+)
+
+// Status is the result of one demand.
+type Status uint8
+
+// The statuses.
+const (
+	// OK means that the demand fits: it was taken if all were admitted.
+	OK Status = iota
+	// Rejected means that it does not fit yet.
+	Rejected
+	// TooCostly means that it can never fit: a band holds less than its cost.
+	TooCostly
+	// Unavailable means that the store could not decide.
+	Unavailable
+	// NotAsked means that another demand of the request was known not to fit.
+	NotAsked
+)
+
+// String is the status in words.
+func (s Status) String() string {
+	if int(s) < len(statusNames) {
+		return statusNames[s]
+	}
+	return "unknown"
+}
+
+var statusNames = [...]string{"ok", "rejected", "too costly", "unavailable", "not asked"}
+
+// ParseStatus reads what [Status.String] wrote.
+func ParseStatus(s string) (Status, bool) {
+	i := slices.Index(statusNames[:], s)
+	return Status(max(0, i)), i >= 0
+}
+
+// Source is where an answer came from.
+type Source uint8
+
+// The sources.
+const (
+	// FromStore is the shared store, or the only one.
+	FromStore Source = iota
+	// FromLease are tokens that were taken in advance.
+	FromLease
+	// FromNegativeCache is an earlier answer that is still valid.
+	FromNegativeCache
+	// FromFallback is the store in this process while the shared one is
+	// unavailable.
+	FromFallback
+)
+
+// String is the source in words.
+func (s Source) String() string {
+	if int(s) < len(sourceNames) {
+		return sourceNames[s]
+	}
+	return "unknown"
+}
+
+var sourceNames = [...]string{"store", "lease", "negative-cache", "fallback"}
+
+// ParseSource reads what [Source.String] wrote.
+func ParseSource(s string) (Source, bool) {
+	i := slices.Index(sourceNames[:], s)
+	return Source(max(0, i)), i >= 0
+}
+
+// Admission is what a Take or a Peek decided for its demands together.
+type Admission uint8
+
+// The admissions.
+const (
+	// Undecided means that the store could not decide an enforced demand, and
+	// that none of the others keeps the request from passing. Those with
+	// status OK were taken.
+	Undecided Admission = iota
+	// Admitted means that every enforced demand fits. Those with status OK
+	// were taken.
+	Admitted
+	// NotAdmitted means that an enforced demand does not fit. Nothing was
+	// taken but what is [Demand.Debited].
+	NotAdmitted
+)
+
+// Outcome is the result of a Take or a Peek.
+type Outcome struct {
+	// Admission is the combined result: see [Outcome.Decide].
+	Admission Admission
+	// Results has one entry per demand.
+	Results []Result
+
+	bands []BandResult
+}
+
+// Result is the outcome of one demand.
+type Result struct {
+	Status Status
+	Source Source
+	// Granted is how many tokens were taken from each band, or in a Peek would
+	// have been. For an overdraft it is the smallest debit of a band.
+	Granted int64
+	// Now is the clock that decided, in microseconds since 1970. The shards
+	// of a cluster each have their own.
+	Now int64
+	// Wait is how long until the tokens of an OK demand are due, or until a
+	// Rejected one would fit with its Min.
+	Wait time.Duration
+	// Bands has one entry per band.
+	Bands []BandResult
+}
+
+// BandResult is the state of one band after the decision.
+type BandResult struct {
+	// Remaining is how many whole tokens are left.
+	Remaining int64
+	// Owed is how many tokens are booked beyond the capacity, rounded up: debt
+	// from a settlement, or reservations of requests that wait. Nothing fits
+	// before they have come back.
+	Owed int64
+	// Wait is this band's part in the wait of its demand.
+	Wait time.Duration
+	// FullAfter is how long until the bucket is full.
+	FullAfter time.Duration
+}
+
+// Reuse lets the outcome use this memory.
+func (o *Outcome) Reuse(results []Result, bands []BandResult) { o.Results, o.bands = results, bands }
+
+// Prepare makes room for the results of the demands, reusing what is there.
+func (o *Outcome) Prepare(demands []Demand) {
+	total := 0
+	for i := range demands {
+		total += len(demands[i].Bands)
+	}
+	o.Admission = Undecided
+	o.Results = slices.Grow(o.Results[:0], len(demands))[:len(demands)]
+	o.bands = slices.Grow(o.bands[:0], total)[:total]
+	rest := o.bands
+	for i := range demands {
+		n := len(demands[i].Bands)
+		clear(rest[:n])
+		o.Results[i] = Result{Bands: rest[:n:n]}
+		rest = rest[n:]
+	}
+}
+
+// Decide sets the admission from the statuses of the results, and Granted to 0
+// where nothing is taken for it. Stores call it once every result has its
+// status and what it could be granted.
+func (o *Outcome) Decide(demands []Demand) {
+	o.Admission = o.admission(demands)
+	for i := range demands {
+		status := o.Results[i].Status
+		if !demands[i].Debited(status) && (o.Admission == NotAdmitted || status != OK) {
+			o.Results[i].Granted = 0
+		}
+	}
+}
+
+func (o *Outcome) admission(demands []Demand) Admission {
+	admission, alternatives, over := Admitted, 0, 0
+	for i := range demands {
+		if demands[i].Shadow {
+			continue
+		}
+		if demands[i].Alternative {
+			alternatives++
+		}
+		switch status := o.Results[i].Status; {
+		case status == OK:
+		case status == Unavailable:
+			admission = Undecided
+		case demands[i].Alternative:
+			over++
+		default:
+			return NotAdmitted
+		}
+	}
+	if alternatives > 0 && over == alternatives {
+		return NotAdmitted
+	}
+	return admission
+}
+
+// Admitted reports whether the demands were admitted.
+func (o *Outcome) Admitted() bool { return o.Admission == Admitted }
