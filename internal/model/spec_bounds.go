@@ -155,12 +155,12 @@ func (s *spec) cameBack(f *Fact, r *RuleFact, b *band, wait time.Duration) *big.
 			if bucket.Bucket != r.Bucket || bucket.Actual >= asked {
 				continue
 			}
-			comes := whole(bucket.Cost)
+			comes := whole(asked)
 			if t.Kind == StoreSettled {
 				comes.Sub(comes, regained(&b.Band, time.Duration(t.Clock-bucket.TakenAt)*time.Microsecond-wait))
 			}
-			if comes.Cmp(whole(bucket.Cost-bucket.Actual)) >= 0 {
-				comes = whole(asked - bucket.Actual)
+			if given := whole(asked - bucket.Actual); comes.Cmp(given) > 0 {
+				comes = given
 			}
 			most = greater(most, comes)
 		}

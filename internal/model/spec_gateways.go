@@ -60,11 +60,11 @@ func (s *spec) checkShares() {
 						held[id] = map[int]time.Duration{}
 					}
 					for holder, until := range held[id] {
-						if until <= f.At {
+						if until <= f.At+time.Microsecond { // the fallback's ticks begin with its process
 							delete(held[id], holder)
 						}
 					}
-					held[id][b.Holder] = f.At.Truncate(time.Microsecond) + b.Exact[k].Period // the fallback's clock has ticks
+					held[id][b.Holder] = f.At.Truncate(time.Microsecond) + b.Exact[k].Period
 					if int64(len(held[id])) > most {
 						s.violate(LineShare, f.At, "%d requests hold slots of bucket %s at gateway %d alone, at most %d", len(held[id]), b.Bucket, f.Gateway, most)
 						return

@@ -191,6 +191,7 @@ func (r *replay) view(set *bucketSet, b *BucketFact, e *store.ExactBand, f *Fact
 		return a
 	}
 	a = a.clone()
+	full := set.mixed && a.fullAt(f.Clock) // a full band is forgotten, and may be found under another label
 	a.open, a.renamed = a.open || a.renamed, false
 	if a.band != numbers && f.Charge && a.kind() == rules.TokenBucket && numbers.kind() == a.kind() {
 		a.advance(f.Clock, e.Edges)
@@ -201,7 +202,7 @@ func (r *replay) view(set *bucketSet, b *BucketFact, e *store.ExactBand, f *Fact
 		a.change(numbers, f.Clock, e.Edges, set.changes == 0)
 	}
 	a.advance(f.Clock, e.Edges)
-	a.open = a.open || set.mixed && a.fullAt(f.Clock) // a full band is forgotten, and may be found under another label
+	a.open = a.open || full
 	return a
 }
 
