@@ -3,6 +3,7 @@ package fluxgate
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -36,7 +37,9 @@ type compiledRule struct {
 	slots  bool              // a band limits how many requests there are at the same time
 	names  []string          // of the bands
 	fields []keyfield.Field
-	shadow bool
+	// byAddress is whether a request without a part of the key counts by its address instead.
+	byAddress bool
+	shadow    bool
 }
 
 // Compile makes of a rule set what engines evaluate. Every rule set that is valid compiles.
@@ -68,6 +71,8 @@ func Compile(set *rules.Set) (*Compiled, error) {
 // compileRule compiles a rule but for its prices.
 func compileRule(rule *rules.Rule) (r compiledRule, err error) {
 	r = compiledRule{Rule: rule, shadow: rule.Mode == rules.ModeShadow, fields: compileFields(rule)}
+	r.byAddress = (rule.OnMissingIdentity == "" || rule.OnMissingIdentity == rules.MissingIP) &&
+		!slices.ContainsFunc(r.fields, func(f keyfield.Field) bool { return f.Kind == keyfield.IP })
 	for position, b := range rule.Bands {
 		exact, err := rule.Exact(b, position)
 		if err != nil {

@@ -1,10 +1,8 @@
 package fluxgate
 
 import (
-	"context"
 	"iter"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/fluxgate/fluxgate/rules"
@@ -161,97 +159,43 @@ func (d *Decision) Receipt() *Receipt {
 	return d.evaluation.receipt()
 }
 
-// evaluation is the rules that limit a request, what it demands of them, and
-// what the store answered. The bands and the receipt of a decision are computed
-// from it on demand.
-type evaluation struct {
-	rules   []appliedRule
-	demands []store.Demand
-	outcome store.Outcome
-	peek    bool
-	// reqs are the requests of the demands, if there are several: see [Engine.CheckAll].
-	reqs []*Request
+// EvaluatedRule is how one rule was evaluated for a request.
+type EvaluatedRule struct {
+	Rule *rules.Rule
+	// Key names the bucket set that the request counts in.
+	Key    store.Key
+	Status store.Status
+	Source store.Source
+	// Wait is as in [store.Result].
+	Wait time.Duration
 
-	taken atomic.Pointer[Receipt]
+	compiled *keyedRule
+	req      *Request
 }
 
-// appliedRule is a rule that limits a request, and how it counts the request: nil is a number of
-// requests.
-type appliedRule struct {
-	*keyedRule
-	price *Price
-}
+// Shadow reports whether the rule is only measured.
+func (r *EvaluatedRule) Shadow() bool { return r.Rule.Mode == rules.ModeShadow }
 
-// newEvaluation returns an evaluation with room for so many rules. It is one
-// allocation for the usual number of rules and bands, and as small as possible:
-// it is most of the garbage of a request.
-func newEvaluation(rules int) *evaluation {
-	if rules == 1 {
-		v := new(struct {
-			evaluation
-			rules   [1]appliedRule
-			demands [1]store.Demand
-			results [1]store.Result
-			bands   [2]store.BandResult
-		})
-		return v.use(v.rules[:0], v.demands[:0], v.results[:0], v.bands[:0])
-	}
-	v := new(struct {
-		evaluation
-		rules   [3]appliedRule
-		demands [3]store.Demand
-		results [3]store.Result
-		bands   [6]store.BandResult
-	})
-	return v.use(v.rules[:0], v.demands[:0], v.results[:0], v.bands[:0])
-}
-
-func (v *evaluation) use(rules []appliedRule, demands []store.Demand, results []store.Result, bands []store.BandResult) *evaluation {
-	v.rules, v.demands = rules, demands
-	v.outcome.Reuse(results, bands)
-	return v
-}
-
-// decideIn calls a store with demands of the evaluation.
-func (v *evaluation) decideIn(ctx context.Context, buckets store.Store, demands []store.Demand, out *store.Outcome) error {
-	if v.peek {
-		return buckets.Peek(ctx, demands, out)
-	}
-	return buckets.Take(ctx, demands, out)
-}
-
-// band is one band of one demand.
-func (v *evaluation) band(i, j int) BandStatus {
-	rule, result := v.rules[i], &v.outcome.Results[i]
-	return BandStatus{
-		Rule: rule.Rule, Band: &rule.Bands[j], Status: result.Status, Source: result.Source, Cost: v.demands[i].Cost,
-		Limit: v.demands[i].Bands[j].Capacity, BandResult: result.Bands[j],
-	}
-}
-
-// receipt returns the same receipt on every call, so that it is settled once.
-func (v *evaluation) receipt() *Receipt {
-	if v.peek {
-		return nil
-	}
-	if v.taken.Load() == nil {
-		if takes := store.NewTakes(v.demands, &v.outcome); len(takes) > 0 {
-			v.taken.CompareAndSwap(nil, &Receipt{Takes: takes, Prices: v.prices(len(takes))})
+// Evaluated are the rules that were evaluated by an engine of this process, in their
+// order, with the keys that they count in. It is for observers: req is the request of the
+// decision. The rules must not be changed.
+func (d *Decision) Evaluated(req *Request) iter.Seq[EvaluatedRule] {
+	return func(yield func(EvaluatedRule) bool) {
+		v := d.evaluation
+		if v == nil {
+			return
+		}
+		for i := range v.outcome.Results {
+			result, of := &v.outcome.Results[i], req
+			if v.reqs != nil {
+				of = v.reqs[i]
+			}
+			if !yield(EvaluatedRule{
+				Rule: v.rules[i].Rule, Key: v.demands[i].Key, Status: result.Status, Source: result.Source, Wait: result.Wait,
+				compiled: v.rules[i].keyedRule, req: of,
+			}) {
+				return
+			}
 		}
 	}
-	return v.taken.Load()
-}
-
-// prices are those of n takes, or nil if all are numbers of requests.
-func (v *evaluation) prices(n int) []*Price {
-	if !slices.ContainsFunc(v.rules, func(r appliedRule) bool { return r.price != nil }) {
-		return nil
-	}
-	prices := make([]*Price, 0, n)
-	for i := range v.rules {
-		if v.outcome.Results[i].Granted != 0 {
-			prices = append(prices, v.rules[i].price)
-		}
-	}
-	return prices
 }

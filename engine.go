@@ -145,8 +145,15 @@ func (e *Engine) ruleSetIDOf(req *Request) string {
 
 // decide decides a request by one rule set.
 func (e *Engine) decide(ctx context.Context, req *Request, set *Compiled) (Decision, error) {
-	v, p := (*evaluation)(nil), part{}
-	if err := e.demand(ctx, req, set, &v, &p); err != nil || p.decided {
+	var p part
+	var space [store.MaxMatches + 1]int32
+	found := e.applying(req, set, &p, space[:0])
+	if p.decided {
+		return p.decision, nil
+	}
+	v := newEvaluation(len(found))
+	v.peek = req.Peek
+	if err := e.demand(ctx, req, set, found, v, &p); err != nil || p.decided {
 		return p.decision, err
 	}
 	return e.take(ctx, v, p.applyResult)
@@ -166,17 +173,16 @@ type part struct {
 
 func (p *part) decide(d Decision) { p.decided, p.decision = true, d }
 
-// demand adds the demands of a request to an evaluation, which it creates if there is
-// none. A path with several readings is denied if one of them is, and exempt only if all
+// applying finds the rules that apply to a request, or decides it: one denies, or none
+// limits. A path with several readings is denied if one of them is, and exempt only if all
 // are: a caller must not evade a rule by a spelling that the router reads differently.
-func (e *Engine) demand(ctx context.Context, req *Request, set *Compiled, v **evaluation, p *part) error {
+func (e *Engine) applying(req *Request, set *Compiled, p *part, space []int32) []int32 {
 	if match.Refused(req.Path) || e.refuseAmbiguous && match.Ambiguous(req.Path) {
 		p.decide(Decision{Reason: ReasonBadPath})
 		return nil
 	}
-	var space [store.MaxMatches + 1]int32
 	asked := req.matching()
-	found := set.matcher.Match(&asked, space[:0])
+	found := set.matcher.Match(&asked, space)
 	if len(found.Rules) > store.MaxMatches {
 		p.decide(Decision{Reason: ReasonTooManyRules})
 		return nil
@@ -208,20 +214,23 @@ func (e *Engine) demand(ctx context.Context, req *Request, set *Compiled, v **ev
 	if found.Final {
 		p.exemptedBy = last.ID
 	}
-	if *v == nil {
-		*v = newEvaluation(len(found.Rules))
-		(*v).peek = req.Peek
-	}
+	return found.Rules
+}
+
+// demand adds what a request demands of the rules that apply to an evaluation.
+func (e *Engine) demand(
+	ctx context.Context, req *Request, set *Compiled, applying []int32, v *evaluation, p *part,
+) error {
 	list := set.keyedBy(e.salt)
-	p.from = len((*v).demands)
-	for _, i := range found.Rules {
+	p.from = len(v.demands)
+	for _, i := range applying {
 		if r := &list[i]; r.Limits() {
-			if err := e.demandOf(ctx, r, req, *v, p); err != nil || p.decided {
+			if err := e.demandOf(ctx, r, req, v, p); err != nil || p.decided {
 				return err
 			}
 		}
 	}
-	if p.to = len((*v).demands); p.to == p.from {
+	if p.to = len(v.demands); p.to == p.from {
 		p.decide(e.unlimited(p.exemptedBy))
 	}
 	return nil
@@ -239,11 +248,7 @@ func (e *Engine) demandOf(ctx context.Context, r *keyedRule, req *Request, v *ev
 		p.decide(Decision{Reason: ReasonMissingIdentity, RuleID: r.ID})
 		return nil
 	}
-	demand := store.Demand{
-		Key:   store.Key{RuleSet: r.RuleSetID, Rule: r.ID, ID: key},
-		Bands: r.bandsNow(), Shadow: r.shadow, Overdraft: r.Overdraft, Alternative: r.Mode == rules.ModeAlternative,
-		Strict: r.Consistency == rules.ConsistencyStrict, Leased: r.Consistency == rules.ConsistencyLeased,
-	}
+	demand := r.demand(key)
 	var price *Price
 	demand.Cost, price = r.costOf(req, demand.Bands)
 	if r.slots {
@@ -257,6 +262,19 @@ func (e *Engine) demandOf(ctx context.Context, r *keyedRule, req *Request, v *ev
 	v.rules = append(v.rules, appliedRule{r, price})
 	v.demands = append(v.demands, demand)
 	return nil
+}
+
+// demand is what a request demands of the rule, but for its cost.
+func (r *keyedRule) demand(key store.KeyID) store.Demand {
+	return store.Demand{
+		Key:         store.Key{RuleSet: r.RuleSetID, Rule: r.ID, ID: key},
+		Bands:       r.bandsNow(),
+		Shadow:      r.shadow,
+		Overdraft:   r.Overdraft,
+		Alternative: r.Mode == rules.ModeAlternative,
+		Strict:      r.Consistency == rules.ConsistencyStrict,
+		Leased:      r.Consistency == rules.ConsistencyLeased,
+	}
 }
 
 // applyResult is the combined result of the rules that apply.

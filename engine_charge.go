@@ -60,10 +60,13 @@ func (e *Engine) charge(u *localUse) {
 	if units != nil {
 		u.charge(&before, &level, units)
 	}
-	if rest := slices.Concat(u.owed, u.back); u.charged && u.tokens == 0 && !slices.ContainsFunc(rest, func(units int64) bool { return units != 0 }) {
+	rest := slices.Concat(u.owed, u.back, []int64{u.tokens})
+	if u.charged && !slices.ContainsFunc(rest, isNotZero) {
 		c.keep(u)
 	}
 }
+
+func isNotZero(n int64) bool { return n != 0 }
 
 // charge notes that units were charged, as what a bucket held before and at a level.
 func (u *localUse) charge(before *localUse, level *store.Result, units []int64) {
@@ -115,7 +118,7 @@ func (e *Engine) chargeUnits(u *localUse, units []int64) (charged, uncharged int
 	for i := range units {
 		asked = max(asked, parts(units[i], i))
 	}
-	if !slices.ContainsFunc(units, func(n int64) bool { return n != 0 }) {
+	if !slices.ContainsFunc(units, isNotZero) {
 		return 0, 0, nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*giveBackTimeout)

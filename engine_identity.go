@@ -17,24 +17,23 @@ import (
 // and a value that has these is in quotes. Nothing is allocated.
 //
 // It never writes an API key, nor a header, an attribute or an entry of a descriptor whose
-// name suggests a secret, nor a value that looks like one, such as a bearer token. Such a part is left out, so the result can be empty. It is empty
-// too if [WithIdentity] names the callers.
+// name suggests a secret, nor a value that looks like one, such as a bearer token. Such a
+// part is left out, so the result can be empty. It is empty too if [WithIdentity] names the
+// callers.
 func (e *Engine) WriteIdentity(to []byte, r *EvaluatedRule) int {
 	w := identityWriter{to: to}
 	if r.compiled == nil || r.req == nil || e.keyer.identity != nil {
 		return 0
 	}
-	missing, withoutIP := false, true
+	missing := false
 	for i := range r.compiled.fields {
-		f := &r.compiled.fields[i]
-		withoutIP = withoutIP && f.Kind != keyfield.IP
-		missing = !w.field(&e.keyer, f, r.req) || missing
+		missing = !w.field(&e.keyer, &r.compiled.fields[i], r.req) || missing
 	}
 	switch {
 	case !missing:
 	case r.Rule.OnMissingIdentity == rules.MissingAnonymous:
 		w.part("", "anonymous")
-	case withoutIP:
+	case r.compiled.byAddress:
 		w.ip(&e.keyer, r.req.IP)
 	}
 	return w.n

@@ -65,30 +65,18 @@ func (k *keyer) resolve(r *rules.Rule, req *Request) (identity string, err error
 }
 
 func (k *keyer) encode(b []byte, r *compiledRule, req *Request) (encoded []byte, ok bool) {
-	withoutIP := true
 	missing := false
 	for _, f := range r.fields {
-		withoutIP = withoutIP && f.Kind != keyfield.IP
 		var there bool
 		if b, there = k.appendField(b, f, req); !there {
 			b = append(b, byte(keyfield.Missing), byte(f.Kind))
 			missing = true
 		}
 	}
-	if !missing {
-		return b, true
+	if missing && r.byAddress { // without an address all share one bucket
+		b, _ = k.appendIP(b, req.IP)
 	}
-	switch r.OnMissingIdentity {
-	case rules.MissingRefuse:
-		return b, false
-	case rules.MissingAnonymous:
-		return b, true
-	}
-	// By address instead; without an address all share one bucket.
-	if withoutIP {
-		b, _ = k.appendField(b, keyfield.Field{Kind: keyfield.IP}, req)
-	}
-	return b, true
+	return b, !missing || r.OnMissingIdentity != rules.MissingRefuse
 }
 
 // appendField appends one part, or reports that the request does not have it.

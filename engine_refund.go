@@ -72,7 +72,10 @@ func (v *evaluation) refund(costs []int64) (store.Takes, []int64) {
 	for i := range v.demands {
 		d, result := &v.demands[i], &v.outcome.Results[i]
 		rest := capacityOf(d.Bands)
-		taken := store.Taken{Key: d.Key, Bands: d.Bands, Cost: costs[i] + rest, Asked: costs[i] + rest, Source: store.FromStore, At: result.Now, Due: make([]int64, len(d.Bands))}
+		taken := store.Taken{
+			Key: d.Key, Bands: d.Bands, Cost: costs[i] + rest, Asked: costs[i] + rest,
+			Source: store.FromStore, At: result.Now, Due: make([]int64, len(d.Bands)),
+		}
 		for j := range d.Bands {
 			taken.Due[j] = d.Due(j, result)
 		}

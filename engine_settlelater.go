@@ -23,7 +23,9 @@ type correction struct {
 
 // settleLocal settles a take in the fallback. If the store was charged for its bucket
 // already, the shared budget has to be corrected too, and it returns how.
-func (e *Engine) settleLocal(ctx context.Context, t *store.Taken, actual int64, place int) (s store.Settlement, shared []correction, err error) {
+func (e *Engine) settleLocal(
+	ctx context.Context, t *store.Taken, actual int64, place int,
+) (s store.Settlement, shared []correction, err error) {
 	s, u, err := e.settleInFallback(ctx, t, actual)
 	rest := t.Correction(actual) - t.Cost
 	if u == nil || rest == 0 || err != nil {

@@ -16,7 +16,8 @@ type Verdict struct {
 	Why Why
 	// Detail is the name of the header or attribute as the rule spells it, the key
 	// of the first entry of the rule's descriptor that is missing or differs, or
-	// the id of the rule that came first in the group or ended the evaluation. It never holds a value that the caller sent.
+	// the id of the rule that came first in the group or ended the evaluation. It never
+	// holds a value that the caller sent.
 	Detail string
 
 	// Key names the bucket set that the request counts in under the rule,
@@ -26,8 +27,8 @@ type Verdict struct {
 	Key store.Key
 	// Identity names what Key is present of, as rules spell it: ip, userId,
 	// apiKey, method, path, header:NAME, attr:NAME, descriptor, descriptor:KEY,
-	// or [IdentityResolved]. It is empty if all callers share a bucket. A rule that counts by address
-	// because an identity is missing has ip here.
+	// or [IdentityResolved]. It is empty if all callers share a bucket. A rule that counts
+	// by address because an identity is missing has ip here.
 	Identity []string
 	// Missing are the parts of the rule's key that the request does not have.
 	Missing []string
@@ -119,7 +120,8 @@ func (e *Engine) verdicts(set *Compiled, req *Request) []Verdict {
 
 // fromMemory says which answers of a rule may come from memory.
 func (e *Engine) fromMemory(r *keyedRule) string {
-	d := store.Demand{Bands: r.bandsNow(), Cost: 1, Shadow: r.shadow, Strict: r.Consistency == rules.ConsistencyStrict, Leased: r.Consistency == rules.ConsistencyLeased}
+	d := r.demand(store.KeyID{})
+	d.Cost = 1
 	if e.maxWait > 0 && e.policyOf(r) == rules.WaitForRefill {
 		d.MaxWait = e.maxWait
 	}
@@ -144,9 +146,7 @@ func (k *keyer) identify(r *compiledRule, req *Request) (present, missing []stri
 			return []string{IdentityResolved}, nil
 		}
 	}
-	withoutIP := true
 	for i, f := range r.fields {
-		withoutIP = withoutIP && f.Kind != keyfield.IP
 		if f.Kind == keyfield.Global {
 			continue
 		}
@@ -160,8 +160,7 @@ func (k *keyer) identify(r *compiledRule, req *Request) (present, missing []stri
 			missing = append(missing, name)
 		}
 	}
-	byAddress := r.OnMissingIdentity == "" || r.OnMissingIdentity == rules.MissingIP
-	if len(missing) > 0 && byAddress && withoutIP && req.IP.IsValid() {
+	if len(missing) > 0 && r.byAddress && req.IP.IsValid() {
 		present = append(present, fieldName(keyfield.IP))
 	}
 	return present, missing

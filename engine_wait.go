@@ -2,7 +2,10 @@ package fluxgate
 
 import (
 	"context"
-	"time"
+	"sync"
+
+	"github.com/fluxgate/fluxgate/internal/background"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // hold keeps a request until its tokens are due. They are booked already, so no
@@ -12,11 +15,91 @@ func (e *Engine) hold(ctx context.Context, d Decision) (Decision, error) {
 		e.observer.Waiting(ctx, +1)
 		defer e.observer.Waiting(ctx, -1)
 	}
-	select {
-	case <-time.After(d.Wait):
-		return d, nil
-	case <-ctx.Done():
+	if err := background.Sleep(ctx, d.Wait); err != nil {
 		e.giveBack(ctx, d.Receipt())
-		return Decision{}, ctx.Err()
+		return Decision{}, err
 	}
+	return d, nil
+}
+
+// WaitShare is the part of the wait slots that the requests waiting for one
+// bucket may take: one in so many, rounded up. With a tenth it takes ten
+// callers to fill all slots, and of the 100 slots that the server has by default
+// one caller has ten, more than a browser opens connections.
+//
+// The bucket that all callers of a GLOBAL rule share may take all slots: such a
+// rule is a queue in front of something that all share, such as a database.
+const WaitShare = 10
+
+// waitSlots bound how many requests are held. A request that may be held takes
+// a slot before the store is called, because the store books its tokens at
+// once. It is counted under each bucket that it may wait for.
+type waitSlots struct {
+	most int
+
+	mu    sync.Mutex
+	taken int
+	// buckets has the buckets that requests with a slot may wait for: at most
+	// MaxMatches for each slot.
+	buckets map[store.KeyID]int
+}
+
+// enter takes a slot for a request that may be held, and reports whether it
+// did: the request then calls leave. If there is none, no rule may hold the
+// request. A peek takes no slot.
+func (w *waitSlots) enter(v *evaluation) (entered bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.free(v) {
+		for i := range v.demands {
+			v.demands[i].MaxWait = 0
+		}
+		return false
+	}
+	if v.peek {
+		return false
+	}
+	w.count(v, +1)
+	return true
+}
+
+func (w *waitSlots) leave(v *evaluation) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.count(v, -1)
+}
+
+// free reports whether there is a slot for a request.
+func (w *waitSlots) free(v *evaluation) bool {
+	share := (w.most + WaitShare - 1) / WaitShare
+	for i := range v.demands {
+		if v.hasWaitShare(i) && w.buckets[v.demands[i].Key.ID] >= share {
+			return false
+		}
+	}
+	return w.taken < w.most
+}
+
+func (w *waitSlots) count(v *evaluation, change int) {
+	if w.buckets == nil {
+		w.buckets = make(map[store.KeyID]int)
+	}
+	w.taken += change
+	for i := range v.demands {
+		if !v.hasWaitShare(i) {
+			continue
+		}
+		id := v.demands[i].Key.ID
+		if w.buckets[id] += change; w.buckets[id] == 0 {
+			delete(w.buckets, id)
+		}
+	}
+}
+
+// hasWaitShare reports whether the demand at i may hold its request and its
+// bucket is not one that all callers share.
+func (v *evaluation) hasWaitShare(i int) bool {
+	d := &v.demands[i]
+	everyone := v.rules[i].everyone
+	return d.MaxWait > 0 && !d.Shadow && (everyone == nil || d.Key.ID != *everyone)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fluxgate/fluxgate/internal/background"
 	"github.com/fluxgate/fluxgate/internal/keyfield"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/store"
@@ -79,17 +80,13 @@ func (l *KeyLimiter) Wait(ctx context.Context, key string) error {
 	case d.Wait == 0:
 		return nil
 	}
-	due := time.NewTimer(d.Wait)
-	defer due.Stop()
-	select {
-	case <-due.C:
-		return nil
-	case <-ctx.Done():
+	if err := background.Sleep(ctx, d.Wait); err != nil {
 		giveBack, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTimeout)
 		defer cancel()
-		_, err := l.Settle(giveBack, d.Receipt(), 0)
-		return errors.Join(ctx.Err(), err)
+		_, failed := l.Settle(giveBack, d.Receipt(), 0)
+		return errors.Join(err, failed)
 	}
+	return nil
 }
 
 // Settle corrects what was taken to the cost that is known now, as

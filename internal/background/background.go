@@ -1,9 +1,10 @@
-// Package background runs goroutines that end together.
+// Package background runs goroutines that end together, and waits.
 package background
 
 import (
 	"context"
 	"sync"
+	"time"
 )
 
 // Group runs functions until it is closed. Use [New].
@@ -45,4 +46,16 @@ func (g *Group) Close() (first bool) {
 	g.mu.Unlock()
 	g.running.Wait()
 	return first
+}
+
+// Sleep waits for a time, or until ctx ends: then it returns the error of ctx.
+func Sleep(ctx context.Context, d time.Duration) error {
+	due := time.NewTimer(d)
+	defer due.Stop()
+	select {
+	case <-due.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }

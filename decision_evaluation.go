@@ -1,0 +1,184 @@
+package fluxgate
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/fluxgate/fluxgate/store"
+)
+
+// evaluation is the rules that limit a request, what it demands of them, and
+// what the store answered. The bands and the receipt of a decision are computed
+// from it on demand.
+type evaluation struct {
+	rules   []appliedRule
+	demands []store.Demand
+	outcome store.Outcome
+	peek    bool
+	// reqs are the requests of the demands, if there are several: see [Engine.CheckAll].
+	reqs []*Request
+
+	taken atomic.Pointer[Receipt]
+}
+
+// appliedRule is a rule that limits a request, and how it counts the request: nil is a number of
+// requests.
+type appliedRule struct {
+	*keyedRule
+	price *Price
+}
+
+// newEvaluation returns an evaluation with room for so many rules. It is one
+// allocation for the usual number of rules and bands, and as small as possible:
+// it is most of the garbage of a request.
+func newEvaluation(rules int) *evaluation {
+	if rules == 1 {
+		v := new(struct {
+			evaluation
+			rules   [1]appliedRule
+			demands [1]store.Demand
+			results [1]store.Result
+			bands   [2]store.BandResult
+		})
+		return v.use(v.rules[:0], v.demands[:0], v.results[:0], v.bands[:0])
+	}
+	v := new(struct {
+		evaluation
+		rules   [3]appliedRule
+		demands [3]store.Demand
+		results [3]store.Result
+		bands   [6]store.BandResult
+	})
+	return v.use(v.rules[:0], v.demands[:0], v.results[:0], v.bands[:0])
+}
+
+func (v *evaluation) use(rules []appliedRule, demands []store.Demand, results []store.Result, bands []store.BandResult) *evaluation {
+	v.rules, v.demands = rules, demands
+	v.outcome.Reuse(results, bands)
+	return v
+}
+
+// decideIn calls a store with demands of the evaluation.
+func (v *evaluation) decideIn(ctx context.Context, buckets store.Store, demands []store.Demand, out *store.Outcome) error {
+	if v.peek {
+		return buckets.Peek(ctx, demands, out)
+	}
+	return buckets.Take(ctx, demands, out)
+}
+
+// band is one band of one demand.
+func (v *evaluation) band(i, j int) BandStatus {
+	rule, result := v.rules[i], &v.outcome.Results[i]
+	return BandStatus{
+		Rule: rule.Rule, Band: &rule.Bands[j], Status: result.Status, Source: result.Source, Cost: v.demands[i].Cost,
+		Limit: v.demands[i].Bands[j].Capacity, BandResult: result.Bands[j],
+	}
+}
+
+// receipt returns the same receipt on every call, so that it is settled once.
+func (v *evaluation) receipt() *Receipt {
+	if v.peek {
+		return nil
+	}
+	if v.taken.Load() == nil {
+		if takes := store.NewTakes(v.demands, &v.outcome); len(takes) > 0 {
+			v.taken.CompareAndSwap(nil, &Receipt{Takes: takes, Prices: v.prices(len(takes))})
+		}
+	}
+	return v.taken.Load()
+}
+
+// prices are those of n takes, or nil if all are numbers of requests.
+func (v *evaluation) prices(n int) []*Price {
+	if !slices.ContainsFunc(v.rules, func(r appliedRule) bool { return r.price != nil }) {
+		return nil
+	}
+	prices := make([]*Price, 0, n)
+	for i := range v.rules {
+		if v.outcome.Results[i].Granted != 0 {
+			prices = append(prices, v.rules[i].price)
+		}
+	}
+	return prices
+}
+
+// decision returns the decision for the outcome, after failure modes were
+// applied. failed is a rule that fails closed because the store could not
+// decide it, or nil. Other undecided rules fail open.
+func (v *evaluation) decision(failed *keyedRule) Decision {
+	d := Decision{evaluation: v}
+	switch {
+	case failed != nil:
+		d.Reason, d.RuleID = ReasonStoreFailure, failed.ID
+	case v.outcome.Admission == store.NotAdmitted:
+		v.bindRejected(&d)
+	default:
+		d.Allowed, d.Reason = true, ReasonOK
+		v.bindAllowed(&d)
+	}
+	return d
+}
+
+// bindAllowed names the band with the smallest share left, and the longest wait
+// until all tokens are due. If nothing was taken it names the band that would
+// have the smallest share left, so that a peek and a take agree.
+func (v *evaluation) bindAllowed(d *Decision) {
+	smallest := 2.0
+	for i := range v.demands {
+		result := &v.outcome.Results[i]
+		if v.demands[i].Shadow || result.Status != store.OK {
+			continue
+		}
+		d.Wait = max(d.Wait, result.Wait)
+		for j := range result.Bands {
+			left := result.Bands[j].Remaining
+			if v.peek {
+				left = max(0, left-result.Granted)
+			}
+			share := float64(left) / float64(v.demands[i].Bands[j].Capacity)
+			if share < smallest {
+				smallest = share
+				v.bind(d, i, j)
+			}
+		}
+	}
+	if d.RuleID == "" {
+		d.Reason = ReasonStoreFailure
+	}
+}
+
+// bindRejected names the band with the longest wait. A band that the cost can
+// never fit comes before all others.
+func (v *evaluation) bindRejected(d *Decision) {
+	d.Reason = ReasonLimited
+	longest := time.Duration(-1)
+	for i := range v.demands {
+		demand, result := &v.demands[i], &v.outcome.Results[i]
+		if demand.Shadow || result.Status != store.Rejected && result.Status != store.TooCostly {
+			continue
+		}
+		for j := range result.Bands {
+			if result.Status == store.TooCostly && demand.Minimum() > demand.Bands[j].Capacity {
+				d.Reason, d.RetryAfter = ReasonCostTooHigh, 0
+				v.bind(d, i, j)
+				return
+			}
+			if wait := result.Bands[j].Wait; result.Status == store.Rejected && wait > longest {
+				longest = wait
+				v.bind(d, i, j)
+				d.RetryAfter = wait
+			}
+		}
+	}
+}
+
+func (v *evaluation) bind(d *Decision, i, j int) {
+	rule, result := v.rules[i], &v.outcome.Results[i]
+	d.RuleID, d.Band, d.Source = rule.ID, rule.names[j], result.Source
+	d.Limit = v.demands[i].Bands[j].Capacity
+	d.Remaining, d.Owed = result.Bands[j].Remaining, result.Bands[j].Owed
+	d.ResetAfter = result.Bands[j].FullAfter
+	d.Time = time.UnixMicro(result.Now)
+}
