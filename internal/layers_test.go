@@ -20,7 +20,7 @@ var layers = [][]string{
 	{"server/check", "server/forwardauth", "server/telemetry", "server/adminapi", "server/rls"},
 	{"server/access", "server/audit", "server/insight", "internal/ratelimitenv", "console"},
 	{"server/config", "server/receipt", "server/slots"},
-	{"httplimit/limittest", "internal/chaos", "internal/model", "internal/simulate"},
+	{"httplimit/limittest", "internal/chaos", "internal/model", "internal/simulate", "internal/upgrade"},
 	{"httplimit", "grpclimit", "client", "admin"},
 	{"internal/middleware"},
 	{"rules/reload"},
