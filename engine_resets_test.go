@@ -13,22 +13,22 @@ import (
 )
 
 // changing is one rule set that changes.
-type changing struct{ now *rules.Set }
+type changing struct{ now *fluxgate.Compiled }
 
 func (c *changing) RuleSet(_ context.Context, id string) *fluxgate.Compiled {
 	if c.now.ID() == id {
-		return compile(c.now)
+		return c.now
 	}
 	return nil
 }
 
 // numberedRules is a rule set of n rules, numbered from a number on.
-func numberedRules(from, n int) *rules.Set {
+func numberedRules(from, n int) *fluxgate.Compiled {
 	var all []rules.Rule
 	for i := range n {
 		all = append(all, rules.Rule{ID: fmt.Sprint("rule-", from+i), Bands: []rules.Band{rules.PerMinute(1)}})
 	}
-	return fluxgate.Must(rules.NewSet("tenant", all...))
+	return compile(fluxgate.Must(rules.NewSet("tenant", all...)))
 }
 
 // Resets of deleted rules are forgotten if there is no room for others.
