@@ -15,8 +15,9 @@ import (
 	"strings"
 )
 
-// Set sets the soft limit of the Go runtime to 90 % of the memory of the container
-// or machine. The rest is for memory that the runtime does not count. The
+// Set sets the soft limit of the Go runtime to 70 % of the memory of the container
+// or machine. The rest is for memory that the runtime does not count, and for what
+// requests allocate while garbage is being collected on a busy machine. The
 // environment variable GOMEMLIMIT overrides it. Where the memory is not known, as
 // on systems without /proc, there is no limit.
 func Set() {
@@ -24,9 +25,12 @@ func Set() {
 		return
 	}
 	if memory, ok := available(os.DirFS("/")); ok {
-		debug.SetMemoryLimit(memory / 10 * 9)
+		debug.SetMemoryLimit(Of(memory))
 	}
 }
+
+// Of is the limit for so many bytes of memory.
+func Of(memory int64) int64 { return memory / 10 * 7 }
 
 // Current returns the limit in effect. It is false if there is none.
 func Current() (bytes int64, ok bool) {

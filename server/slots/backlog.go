@@ -18,13 +18,15 @@ const (
 )
 
 // Backlog bounds the memory of answers that clients do not read, and of requests whose body
-// they do not send. If they hold too much, the connection of the oldest is closed: an honest
-// client reads and sends within milliseconds. It is safe for concurrent use.
+// they do not send. If they hold too much, a connection is closed: of those that hold at least
+// their share, the one with the oldest answer. An honest client reads and sends within
+// milliseconds, and has few of them. It is safe for concurrent use.
 type Backlog struct {
 	most int
 
 	mu      sync.Mutex
 	held    int
+	clients int       // that have answers
 	answers list.List // of *Answer, the oldest first
 }
 
@@ -33,6 +35,7 @@ type Client struct {
 	backlog *Backlog
 	conn    io.Closer
 	answers list.List // of *Answer
+	held    int       // by them
 	closed  bool
 }
 
@@ -65,14 +68,27 @@ func (b *Backlog) add(added *Answer) (oldest []*Client) {
 	if added.to.closed {
 		return nil
 	}
+	if added.to.answers.Len() == 0 {
+		b.clients++
+	}
 	b.held += added.bytes
+	added.to.held += added.bytes
 	added.places = [2]*list.Element{b.answers.PushBack(added), added.to.answers.PushBack(added)}
 	for b.held > b.most && b.answers.Len() > 1 {
-		client := b.answers.Front().Value.(*Answer).to
+		client := b.slowest()
 		client.leave()
 		oldest = append(oldest, client)
 	}
 	return oldest
+}
+
+// slowest is the client with the oldest answer of those that hold at least the average.
+func (b *Backlog) slowest() *Client {
+	oldest := b.answers.Front()
+	for oldest.Value.(*Answer).to.held < b.held/b.clients {
+		oldest = oldest.Next()
+	}
+	return oldest.Value.(*Answer).to
 }
 
 // Remove removes an answer that was sent.
@@ -88,6 +104,10 @@ func (a *Answer) remove() {
 		a.to.answers.Remove(a.places[1])
 		a.places = [2]*list.Element{}
 		a.to.backlog.held -= a.bytes
+		a.to.held -= a.bytes
+		if a.to.answers.Len() == 0 {
+			a.to.backlog.clients--
+		}
 	}
 }
 

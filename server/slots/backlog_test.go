@@ -51,6 +51,19 @@ func TestBacklog_Oldest(t *testing.T) {
 	}
 }
 
+// A client with few answers keeps its connection, though it waits for the oldest: others have many.
+func TestBacklog_Share(t *testing.T) {
+	b, honest, many := slots.NewBacklog(100), new(conn), new(conn)
+	b.Client(honest).Add(10)
+	attacker := b.Client(many)
+	for range 10 {
+		attacker.Add(10)
+	}
+	if honest.closed || !many.closed {
+		t.Errorf("closed: %t for one answer, %t for ten", honest.closed, many.closed)
+	}
+}
+
 // A client with many unread answers is full while all clients hold half of what they may.
 func TestBacklog_Full(t *testing.T) {
 	b := slots.NewBacklog(1_000)
