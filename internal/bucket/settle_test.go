@@ -313,7 +313,7 @@ func TestSettle_ClockStepsBack(t *testing.T) {
 // A settlement corrects the slot of its own label, or begins one while there is room. It never
 // takes over the slot at its position, which may have begun after the take.
 func TestSettle_OtherLabel(t *testing.T) {
-	const now = 1_700_000_000_000_000
+	const now = 1_700_000_120_000_000
 	quota, window := countBands(t, now)
 	for name, own := range map[string]Band{"token bucket": numbered(10, 4, 100), "quota": quota, "window": window} {
 		t.Run(name, func(t *testing.T) {

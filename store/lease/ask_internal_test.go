@@ -1,6 +1,9 @@
 package lease
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -93,5 +96,25 @@ func TestAsker_Pause(t *testing.T) {
 		if !a.refuses(now, 3) || a.refuses(now, 2) || !a.refuses(first, 3) || a.refuses(last, 3) {
 			t.Errorf("a pause until %v refuses something else", a.refuseUntil.Sub(now))
 		}
+	}
+}
+
+// A request that waits for a slice fails with the store, but not because the request that
+// asked has left.
+func TestSliceCall_Wait(t *testing.T) {
+	down := errors.New("down")
+	for of, want := range map[error]error{
+		nil: nil, down: down, context.Canceled: nil, fmt.Errorf("late: %w", context.DeadlineExceeded): nil,
+	} {
+		c := &sliceCall{done: make(chan struct{}), err: of}
+		close(c.done)
+		if err := c.wait(t.Context()); !errors.Is(err, want) {
+			t.Errorf("a call that ends with %v: %v", of, err)
+		}
+	}
+	left, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := (&sliceCall{}).wait(left); !errors.Is(err, context.Canceled) {
+		t.Errorf("a caller that has left: %v", err)
 	}
 }
