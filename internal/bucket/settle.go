@@ -44,8 +44,9 @@ func (b *Booking) due(i int) int64 {
 // towards zero, and whether anything changed at all. It releases the slots of
 // concurrency bands at any cost.
 //
-// The bands are those of the take, where those with units of 0 stay as they are. Where the rule has changed since, the slots of its
-// other versions are corrected as well: token buckets in proportion, windows by the number.
+// The bands are those of the take, where those with units of 0 stay as they are. Where the
+// rule has changed since, the slots of its other versions are corrected as well: token buckets
+// in proportion, windows by the number. Slots of other labels stay as they are.
 func (s *State) Settle(bands []Band, booked Booking, actual, now int64) (tokens int64, changed bool) {
 	work := settling{bands: bands, booked: booked, State: State{At: now, Hold: s.holdAt(now), Slots: slices.Clone(s.Slots)}}
 	for k := range work.Slots {
@@ -116,7 +117,7 @@ func (w *settling) refund(i int, tokens int64) int64 {
 	for j := range w.Slots {
 		other := &w.Slots[j]
 		split := max(mine.Since, other.Since)
-		if j == k || other.ID != mine.ID || other.Kind != TokenBucket || w.booked.At >= split {
+		if j == k || other.ID != b.ID || other.Kind != TokenBucket || w.booked.At >= split {
 			continue
 		}
 		// Another version of the band began with what was left of the take, by the rate of
@@ -141,14 +142,17 @@ func (s *Slot) giveBack(cost, units, due, last int64) int64 {
 // units. Other versions of the band are emptied at most.
 func (w *settling) charge(i int, tokens int64) (units int64) {
 	b := &w.bands[i]
-	k, own := w.State.find(w.bands, i)
+	k, own := w.findID(b, i)
 	before := w.Slots
+	compares := k >= 0 && w.Slots[k].Kind == b.Kind
 	switch {
-	case k < 0: // a full bucket
-		k, own = w.begin(i, nil), true
-	case !own && b.Kind == Window && w.Slots[k].Kind == Window:
-		k, own = w.begin(i, &w.Slots[k]), true // with what the window of another period has
-	case !own && (b.Kind != TokenBucket || w.Slots[k].Kind != TokenBucket):
+	case own:
+	case k < 0 || b.Kind == Window && compares: // a full bucket, or what the window of another period has
+		if w.isFull() {
+			return 0
+		}
+		k, own = w.begin(i, k), true
+	case b.Kind != TokenBucket || !compares:
 		return 0 // what the rule counts now does not compare
 	}
 	if own && b.Kind != TokenBucket {
@@ -173,7 +177,7 @@ func (w *settling) charge(i int, tokens int64) (units int64) {
 	}
 	for j := range w.Slots {
 		other := &w.Slots[j]
-		if j == k && own || other.ID != w.Slots[k].ID || other.Kind != TokenBucket {
+		if j == k && own || other.ID != b.ID || other.Kind != TokenBucket {
 			continue
 		}
 		before := other.Used
@@ -186,8 +190,23 @@ func (w *settling) charge(i int, tokens int64) (units int64) {
 	return units
 }
 
-// begin adds a slot of band i, which continues another one or nil, and returns its place.
-func (w *settling) begin(i int, slot *Slot) int {
+// isFull reports whether there is no room for another slot. Redis has holders elsewhere.
+func (w *settling) isFull() bool {
+	counting := 0
+	for k := range w.Slots {
+		if w.Slots[k].Kind != Concurrency {
+			counting++
+		}
+	}
+	return counting >= MaxBands+maxKept
+}
+
+// begin adds a slot of band i, which continues slot k unless that is -1, and returns its place.
+func (w *settling) begin(i, k int) int {
+	var slot *Slot
+	if k >= 0 {
+		slot = &w.Slots[k]
+	}
 	v := View{Now: w.At}
 	if w.bands[i].Kind != TokenBucket {
 		v.step(w.bands, i, slot, w.At)
@@ -196,10 +215,10 @@ func (w *settling) begin(i int, slot *Slot) int {
 	return len(w.Slots) - 1
 }
 
-// find is [State.find] for a refund. If the window of its period is gone, the take counts in that
-// of another one.
+// find returns the slot of the take for a refund. If the window of its period is gone, the take
+// counts in that of another one.
 func (w *settling) find(i int) (k int, own bool) {
-	k, own = w.State.find(w.bands, i)
+	k, own = w.findID(&w.bands[i], i)
 	if b := w.bands[i]; k >= 0 && !own && b.Kind == Window && w.Slots[k].Kind == Window {
 		b.Period = w.Slots[k].Steps.period()
 		own = w.Slots[k].isOf(&b)
@@ -210,10 +229,9 @@ func (w *settling) find(i int) (k int, own bool) {
 // add changes slot k, of band i that regains by steps, and the windows of the band with other
 // periods. It returns the most units that one moved by.
 func (w *settling) add(i, k int, change func(*View, *Slot) int64) (units int64) {
-	id := w.Slots[k].ID
 	for j := range w.Slots {
 		slot := &w.Slots[j]
-		if j != k && (slot.ID != id || slot.Kind != Window || w.bands[i].Kind != Window) {
+		if j != k && (slot.ID != w.bands[i].ID || slot.Kind != Window || w.bands[i].Kind != Window) {
 			continue
 		}
 		moved := slot.change(w.bands[i], w.At, func(v *View) int64 { return change(v, slot) })

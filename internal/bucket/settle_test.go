@@ -1,6 +1,7 @@
 package bucket
 
 import (
+	"slices"
 	"testing"
 	"time"
 )
@@ -306,5 +307,40 @@ func TestSettle_ClockStepsBack(t *testing.T) {
 	}
 	if s.View(bands, back+60*second, &v); v.Levels[0] != 0 {
 		t.Error("a clock that stepped back holds a slot for longer")
+	}
+}
+
+// A settlement corrects the slot of its own label, or begins one while there is room. It never
+// takes over the slot at its position, which may have begun after the take.
+func TestSettle_OtherLabel(t *testing.T) {
+	const now = 1_700_000_120_000_000
+	quota, window := countBands(t, now)
+	for name, own := range map[string]Band{"token bucket": numbered(10, 4, 100), "quota": quota, "window": window} {
+		t.Run(name, func(t *testing.T) {
+			labelled := own
+			labelled.ID = 1 << 23
+			var s State
+			var v View
+			s.View([]Band{labelled}, now, &v)
+			v.Take([]Band{labelled}, 3)
+			s.Store([]Band{labelled}, &v)
+			booked := Booking{Cost: 3, At: now, Due: []int64{now + 60*second}}
+			if back, changed := s.Settle([]Band{own}, booked, 0, now); back != 0 || changed {
+				t.Errorf("%d tokens came back", back)
+			}
+			if tokens, changed := s.Settle([]Band{own}, booked, 5, now); tokens != -2 || !changed || len(s.Slots) != 2 {
+				t.Fatalf("%d tokens, %d slots; want a slot of its own, charged by 2", tokens, len(s.Slots))
+			}
+			if s.Slots[0].Used != 3*own.Unit || s.Slots[1].Used != 2*own.Unit || s.Slots[1].ID != own.ID {
+				t.Errorf("used %v", used(&s))
+			}
+			holders := Slot{ID: 9, Kind: Concurrency, Steps: &Steps{Holders: &Holders{}}}
+			for room := range 2 {
+				full := State{At: now, Slots: append(slices.Repeat(s.Slots[:1], MaxBands+maxKept-room), holders)}
+				if tokens, _ := full.Settle([]Band{own}, booked, 5, now); tokens != int64(-2*room) {
+					t.Errorf("room for %d slots: charged %d", room, -tokens)
+				}
+			}
+		})
 	}
 }

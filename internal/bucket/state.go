@@ -98,6 +98,25 @@ func (s *State) holdAt(now int64) int64 { return max(0, s.Hold-max(0, now-s.At))
 // over the slot at its position if that is no other band's: its label has changed.
 func (s *State) find(bands []Band, i int) (slot int, own bool) {
 	b := &bands[i]
+	if k, own := s.findID(b, i); k >= 0 || b.Kind == Concurrency {
+		return k, own
+	}
+	k := s.place(bands, i)
+	if k >= len(s.Slots) {
+		return -1, false
+	}
+	other := &s.Slots[k]
+	isOther := func(b Band) bool { return b.ID == other.ID && b.Kind != Concurrency }
+	if other.Since > 0 || slices.ContainsFunc(bands, isOther) {
+		return -1, false
+	}
+	return k, other.isOf(b)
+}
+
+// findID returns the slot with the id of band b, which is most likely at position i, or -1,
+// and whether the band is that of the slot. A settlement looks no further: the slot at the
+// position may have begun after the take, with another label.
+func (s *State) findID(b *Band, i int) (slot int, own bool) {
 	// The bands have almost always the same positions as at the last write.
 	if i < len(s.Slots) && s.Slots[i].ID == b.ID && s.Slots[i].isOf(b) {
 		return i, true
@@ -117,14 +136,7 @@ func (s *State) find(bands []Band, i int) (slot int, own bool) {
 			found = k
 		}
 	}
-	k := s.place(bands, i)
-	if found >= 0 || k >= len(s.Slots) || b.Kind == Concurrency {
-		return found, false
-	}
-	if other := &s.Slots[k]; other.Since > 0 || slices.ContainsFunc(bands, func(b Band) bool { return b.ID == other.ID && b.Kind != Concurrency }) {
-		return -1, false
-	}
-	return k, s.Slots[k].isOf(b)
+	return found, false
 }
 
 // place is the slot at the position of band i. The concurrency band does not count, of which

@@ -1,67 +1,38 @@
 package lease
 
 import (
-	"context"
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"time"
 
 	"github.com/fluxgate/fluxgate/store"
 )
 
-// asking is a call for a slice. Requests for which no slice has enough wait for it.
-type asking struct {
-	done chan struct{}
-	err  error // why there is no answer; to be read when done
-}
-
-// wait waits until the call has ended. It returns the error of a store that did not
-// answer: it would not answer this request either.
-func (a *asking) wait(ctx context.Context) error {
-	select {
-	case <-a.done:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	if errors.Is(a.err, context.Canceled) || errors.Is(a.err, context.DeadlineExceeded) {
-		return nil // the caller has left, which says nothing of the store
-	}
-	return a.err
-}
-
-// notAsked ends asking without an answer.
+// notAsked ends a call for a slice that was not made.
 func (l *lease) notAsked() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.asked(nil)
+	l.asks.end(nil)
 }
 
-// failed ends asking with an error. If the store may have taken tokens, it is not asked
-// again for a while.
+// failed ends a call for a slice with an error. If the store may have taken tokens, it is not
+// asked again for a while.
 func (l *lease) failed(sent time.Time, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !errors.Is(err, store.ErrNotSent) {
-		l.askAfter = sent.Add(Pause)
+	if errors.Is(err, store.ErrNotSent) {
+		l.asks.end(err)
+	} else {
+		l.asks.rest(sent, err)
 	}
-	l.asked(err)
-}
-
-// asked wakes the requests that wait for the call.
-func (l *lease) asked(err error) {
-	l.asking.err = err
-	close(l.asking.done)
-	l.asking = nil
 }
 
 // answered keeps what the store has granted beyond a cost.
 func (l *lease) answered(sent time.Time, asked, cost int64, result *store.Result) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.asked(nil)
 	if result.Status == store.Unavailable {
-		l.askAfter = sent.Add(Pause)
+		l.asks.rest(sent, nil)
 		return
 	}
 	l.learn(sent, result)
@@ -70,16 +41,14 @@ func (l *lease) answered(sent time.Time, asked, cost int64, result *store.Result
 		l.counts.slices.Add(1)
 		l.counts.granted.Add(more)
 	}
-	short := result.Status == store.OK && result.Granted > 0 && result.Granted < cost+asked
-	if !short && result.Status != store.Rejected {
-		return
+	switch {
+	case result.Status == store.Rejected:
+		l.asks.pause(sent, max(1, cost))
+	case result.Status == store.OK && result.Granted > 0 && result.Granted < cost+asked:
+		l.asks.pause(sent, 1) // nothing is left
+	default:
+		l.asks.end(nil)
 	}
-	l.refuseCost = 1 // nothing is left
-	if !short {
-		l.refuseCost = max(1, cost)
-	}
-	l.refuseUntil = sent.Add(MaxPause - rand.N(2*(MaxPause-Pause))) //nolint:gosec // no secret
-	l.askAfter = l.refuseUntil
 }
 
 // keep adds a slice. What is left of two others makes one, which ends with the first.
@@ -116,7 +85,7 @@ func (l *lease) write(p *part, now time.Time, result *store.Result) {
 	result.Granted, result.Now = d.Cost, p.at
 	if p.verdict == refusedByPause {
 		result.Status, result.Granted, result.Now = store.Rejected, 0, l.known.Now+passed.Microseconds()
-		result.Wait = max(time.Microsecond, l.refuseUntil.Sub(now))
+		result.Wait = max(time.Microsecond, l.asks.refuseUntil.Sub(now))
 	}
 	held := l.held()
 	for i := range result.Bands {
@@ -152,7 +121,9 @@ func (l *lease) end(now time.Time) []store.Taken {
 	var left []store.Taken
 	for i := range l.slices {
 		if n := l.live(i, now); n > 0 {
-			left = append(left, store.Taken{Key: l.key, Bands: l.bands, Cost: n, Asked: n, Source: store.FromLease, At: l.slices[i].at})
+			left = append(left, store.Taken{
+				Key: l.key, Bands: l.bands, Cost: n, Asked: n, Source: store.FromLease, At: l.slices[i].at,
+			})
 			l.waste(i)
 		}
 	}

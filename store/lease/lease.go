@@ -48,15 +48,10 @@ type lease struct {
 	gateways   func() int
 	counts     *counts
 
-	mu       sync.Mutex
-	slices   [2]slice
-	ended    bool      // what comes back is lost
-	asking   *asking   // the call for the next slice that is under way, or nil
-	askAfter time.Time // no slice is asked for before
-	// refuseUntil is when a pause ends. Requests that cost refuseCost or more are
-	// refused until then if no slice has enough.
-	refuseUntil time.Time
-	refuseCost  int64
+	mu     sync.Mutex
+	slices [2]slice
+	ended  bool // what comes back is lost
+	asks   asker
 	// epoch is the number of the current one. demand is that of it and of the one before.
 	epoch  int64
 	demand [2]demand
@@ -139,11 +134,11 @@ type part struct {
 	counted int64  // the epoch in which the lease has counted it
 	wanted  int64  // the tokens that were counted then
 	verdict verdict
-	from    *slice    // the one that was spent
-	at      int64     // when that was taken, by the store's clock
-	until   time.Time // when it ends
-	next    int64     // the size of the slice to ask for, 0 for none
-	asking  *asking   // the call to wait for before the store decides, or nil
+	from    *slice     // the one that was spent
+	at      int64      // when that was taken, by the store's clock
+	until   time.Time  // when it ends
+	next    int64      // the size of the slice to ask for, 0 for none
+	waitFor *sliceCall // the call to wait for before the store decides, or nil
 }
 
 // spend decides a demand from memory, or says what to ask the store for. A demand that
@@ -152,34 +147,39 @@ func (l *lease) spend(p *part, now time.Time, current int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	cost := p.demand.Cost
-	p.verdict, p.next, p.asking = askStore, 0, nil
+	p.verdict, p.next, p.waitFor = askStore, 0, nil
 	if from := l.sliceFor(cost, p.joint, now); from != nil {
 		from.left -= cost
 		p.verdict, p.from, p.at, p.until = spentSlice, from, from.at, from.until
 		if p.joint {
 			l.reserved += cost
 		}
-	} else if l.refuses(now, cost) {
+	} else if l.asks.refuses(now, cost) {
 		p.verdict = refusedByPause
 	}
 	l.count(p, current)
-	size := l.size()
-	if !p.demand.Leased && !l.hot(now) || p.verdict == refusedByPause {
-		size = 0
-	}
-	if size >= max(minSlice, requestsPerSlice*cost) && l.asking == nil && !now.Before(l.askAfter) && l.held()+l.reserved <= size/4 {
-		l.asking, p.next = &asking{done: make(chan struct{})}, size
+	if p.next = l.nextSlice(p, now); p.next > 0 {
+		l.asks.begin()
 	}
 	if p.verdict == askStore && p.next > 0 {
 		p.verdict = askForSlice
 	} else if p.verdict == askStore {
-		p.asking = l.asking
+		p.waitFor = l.asks.call
 	}
 }
 
-// refuses reports whether a pause refuses a cost that no slice has.
-func (l *lease) refuses(now time.Time, cost int64) bool {
-	return now.Before(l.refuseUntil) && cost >= l.refuseCost
+// nextSlice is the size of the slice to ask for with a demand, 0 for none.
+func (l *lease) nextSlice(p *part, now time.Time) int64 {
+	size := l.size()
+	switch {
+	case p.verdict == refusedByPause,
+		!p.demand.Leased && !l.hot(now),
+		size < max(minSlice, requestsPerSlice*p.demand.Cost),
+		l.held()+l.reserved > size/4,
+		l.asks.state(now) != ready:
+		return 0
+	}
+	return size
 }
 
 // sliceFor returns the slice to spend a cost from, nil if none has enough. The one that

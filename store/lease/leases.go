@@ -45,7 +45,7 @@ func (t *leases) decides(d *store.Demand, joint bool, generation uint64, now tim
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	holds = l.sliceFor(d.Cost, joint, now) != nil
-	return holds, !holds && l.refuses(now, d.Cost)
+	return holds, !holds && l.asks.refuses(now, d.Cost)
 }
 
 // pause reports whether the pause of a lease refuses one of the demands.
@@ -73,7 +73,10 @@ func (t *leases) of(d *store.Demand, current int64, generation uint64) *lease {
 		another && there != nil && !there.unused(current):
 		return nil
 	}
-	fresh := &lease{key: d.Key, bands: d.Bands, generation: generation, capacity: capacity(d.Bands), gateways: t.gateways, counts: t.counts}
+	fresh := &lease{
+		key: d.Key, bands: d.Bands, generation: generation, capacity: capacity(d.Bands),
+		gateways: t.gateways, counts: t.counts,
+	}
 	if another {
 		fresh.epoch, fresh.demand[0].requests = current, hotRequests-2 // the next request is worth a slice
 	}

@@ -146,8 +146,8 @@ func (s *Store) plan(ctx context.Context, c *call) error {
 		l.spend(p, c.now, c.epoch)
 		// Twice: the first slices of a bucket are smaller than a crowd. Not after this
 		// request has begun to ask itself, for which others may wait.
-		for ; p.asking != nil && waits < 2 && !asks; waits++ {
-			if err := p.asking.wait(ctx); err != nil {
+		for ; p.waitFor != nil && waits < 2 && !asks; waits++ {
+			if err := p.waitFor.wait(ctx); err != nil {
 				return err
 			}
 			c.now = s.now()

@@ -687,3 +687,38 @@ func TestScript_OtherBand(t *testing.T) {
 		})
 	}
 }
+
+// A charge begins a record beside those of other labels, up to the most that can be read.
+func TestScript_ChargedRecords(t *testing.T) {
+	client := newScriptClient(t, testenv.SharedStandalone(t))
+	key := "fluxgate:{takes}:" + t.Name()
+	state := bucket.State{At: takenAt}
+	for id := range uint32(30) {
+		state.Slots = append(state.Slots, bucket.Slot{ID: 100 + id, Used: 1, Limit: 1_000_000, Rate: 1})
+	}
+	if err := client.Set(t.Context(), key, encodeValue(&state), 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []int64{-2, -2, 0, 0} {
+		band := fluxgate.Must(bucket.NewBand(uint32(i), 100, 1, time.Hour))
+		if i == 3 {
+			band = fluxgate.Must(bucket.NewWindow(uint32(i), 100, time.Hour))
+		}
+		request := newShardRequest(opSettle, 0, time.Time{})
+		request.keys, request.actual = []string{key}, []int64{3}
+		request.takes = store.Takes{{Bands: []store.ExactBand{band}, Cost: 1, At: takenAt}}
+		if _, err := client.decide(takenAt, request); err != nil {
+			t.Fatal(err)
+		}
+		tokens, _ := state.Settle(request.takes[0].Bands, bucket.Booking{Cost: 1, At: takenAt}, 3, takenAt)
+		if request.tokens[0] != want || tokens != want {
+			t.Errorf("charge %d of 2: %d in Lua, %d in Go", i, request.tokens[0], tokens)
+		}
+		if got, want := client.Get(t.Context(), key).Val(), string(encodeValue(&state)); got != want {
+			t.Fatalf("charge %d: %x in Lua, %x in Go", i, got, want)
+		}
+	}
+	if got, ok := decodeValue(string(encodeValue(&state))); !ok || len(got.Slots) != 32 {
+		t.Errorf("%d records, which can be read: %t", len(got.Slots), ok)
+	}
+}

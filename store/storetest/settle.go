@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/store"
 )
 
@@ -20,6 +21,7 @@ var settleChecks = []Check{
 	{"settle of a withdrawn wait gives back the last in the queue", settleWithdrawnWait},
 	{"settle gives nothing back to a bucket that was forgotten", settleForgotten},
 	{"settle gives nothing back where the rule has changed, and charges", settleAfterAChange},
+	{"settle leaves the record of another label alone", settleAnotherLabel},
 	{"settle of a receipt of nothing is refused", settleOfNothing},
 	{"I1 settle never lets tokens be handed out twice", settleNeverCreates},
 }
@@ -193,6 +195,32 @@ func settleAfterAChange(t testing.TB, b Backend) {
 	f.mustReject(quick)
 	if s := f.settle(12, out, slow); s.Charged != 2 {
 		t.Errorf("charged %d, want 2", s.Charged)
+	}
+}
+
+// settleAnotherLabel: a band got a label, and the record of the take was reset or has expired.
+// The record at its position is not that of the take.
+func settleAnotherLabel(t testing.TB, b Backend) {
+	for _, kind := range []rules.BandKind{rules.TokenBucket, rules.Quota, rules.SlidingWindow} {
+		for _, actual := range []int64{0, 9} {
+			f := newFixture(t, b)
+			ten := rules.Band{Kind: kind, Capacity: 10, Refill: time.Hour}
+			if kind == rules.Quota {
+				ten.Refill, ten.Period = 0, "month"
+			}
+			before := f.withEdges(f.demand(5, ten), 0, time.Hour)
+			now := before
+			ten.Label = "x"
+			now.Bands = f.bands(ten)
+			now = f.withEdges(now, 0, time.Hour)
+			out := f.mustTake(before)
+			f.reset(before.Key)
+			f.mustTake(now)
+			f.settle(actual, out, before)
+			if left := f.remaining(now); left != 5 {
+				t.Errorf("%s: settling a take of 5 of another label at %d left %d of 5", kind, actual, left)
+			}
+		}
 	}
 }
 

@@ -134,21 +134,28 @@ local function is_of(r, b)
   return floor(r[1] / 16777216) == floor(b.tag / 16777216) and r[3] == b.limit and r[RATE] == b.rate
 end
 
--- The number of the record that band i continues, and whether it is the band's: else what is
--- used carries over. Records are matched by id. A band that has none takes over the record at
--- its position if that is no other band's: its label has changed.
-local function find(records, list, i)
-  local b, found = list[i], nil
-  local id = b.tag % 16777216
+-- The number of the record with the id of a band, or nil, and whether it is the band's: else
+-- what is used carries over. A settlement looks no further: the record at the position may
+-- have begun after the take, with another label.
+local function find_id(records, b)
+  local id, found = b.tag % 16777216, nil
   for n, r in ipairs(records) do
     if r[1] % 16777216 == id then
       if is_of(r, b) then return n, true end
       found = found or n
     end
   end
+  return found, false
+end
+
+-- The record that band i continues: that of its id. A band that has none takes over the record
+-- at its position if that is no other band's: its label has changed.
+local function find(records, list, i)
+  local b = list[i]
+  local found, own = find_id(records, b)
   local place = b.place or i
   local r = records[place]
-  if found or not r or r.since then return found, false end
+  if found or not r or r.since then return found, own end
   for j = 1, list.count do
     if list[j].tag % 16777216 == r[1] % 16777216 and list[j].kind ~= CONCURRENCY then return nil, false end
   end
@@ -284,17 +291,23 @@ local function window_at(r, tag)
   return view
 end
 
--- Band i of a list brought to now: what will be its record.
-local function view_of(state, list, i, holder)
-  local b = list[i]
-  if b.kind == CONCURRENCY then return held_by(b, holder) end
-  local n, own = find(state.records, list, i)
-  local r, used, at = n and state.records[n], 0, now
+-- A band brought to now, from the record that it continues or nil, and whether that is its own:
+-- what will be its record.
+local function view_from(b, r, own)
+  local used, at = 0, now
   if r and kind_of(r[1]) ~= b.kind then r, used, at = nil, carried(b, r), r.at or now end
   if b.kind == QUOTA then return quota_of(b, r, used, at) end
   if b.kind == WINDOW then return window_of(b, r, used, at) end
   if r then used = own and r[2] or carried(b, r) end
   return { b.tag, used, b.limit, b.rate }
+end
+
+-- Band i of a list brought to now.
+local function view_of(state, list, i, holder)
+  local b = list[i]
+  if b.kind == CONCURRENCY then return held_by(b, holder) end
+  local n, own = find(state.records, list, i)
+  return view_from(b, n and state.records[n], own)
 end
 
 -- Whether the demand after e in demands fits, and how long it must wait. It finds out how
@@ -447,23 +460,23 @@ local function back_of(r, most, units, due, last)
   return units
 end
 
--- The record that the take of band i counts in, and whether it is of its kind and numbers. If
+-- The record that the take of a band counts in, and whether it is of its kind and numbers. If
 -- the window of its period is gone, the take counts in that of another one.
-local function find_settled(state, list, i)
-  local n, own = find(state.records, list, i)
-  return n, own or n ~= nil and list[i].kind == WINDOW and kind_of(state.records[n][1]) == WINDOW
+local function find_settled(records, b)
+  local n, own = find_id(records, b)
+  return n, own or n ~= nil and b.kind == WINDOW and kind_of(records[n][1]) == WINDOW
 end
 
--- Changes record n of band i, which regains by steps, and the windows of the band with other
+-- Changes record n, of a band that regains by steps, and the windows of the band with other
 -- periods. It returns the most units that one moved by, and whether one has changed.
-local function change_steps(state, list, i, n, change)
-  local b, id, units = list[i], state.records[n][1] % 16777216, 0
-  for m, r in ipairs(state.records) do
+local function change_steps(records, b, n, change)
+  local id, units = b.tag % 16777216, 0
+  for m, r in ipairs(records) do
     if m == n or b.kind == WINDOW and kind_of(r[1]) == WINDOW and r[1] % 16777216 == id then
-      local view = b.kind == WINDOW and window_at(r, b.tag) or view_of(state, list, i)
+      local view = b.kind == WINDOW and window_at(r, b.tag) or view_from(b, r, true)
       local moved = change(view)
       if moved > 0 then
-        view.since, state.records[m] = r.since, view
+        view.since, records[m] = r.since, view
       end
       units = math.max(units, moved)
     end
@@ -471,17 +484,17 @@ local function change_steps(state, list, i, n, change)
   return units, units > 0
 end
 
--- Gives back tokens of a cost to band i. It returns the units, and whether a record has
+-- Gives back tokens of a cost to a band. It returns the units, and whether a record has
 -- changed.
-local function refund(state, list, i, cost, tokens, taken_at, due, last)
-  local b, n, own = list[i], find_settled(state, list, i)
+local function refund(records, b, cost, tokens, taken_at, due, last)
+  local n, own = find_settled(records, b)
   if not own then return 0, false end
-  local mine, moved = state.records[n], false
+  local mine, moved = records[n], false
   if b.kind ~= BUCKET then
-    return change_steps(state, list, i, n, function(view) return give_back(b, view, tokens * b.unit, taken_at, due) end)
+    return change_steps(records, b, n, function(view) return give_back(b, view, tokens * b.unit, taken_at, due) end)
   end
   local most, units = math.min(MAX, cost * b.unit), math.min(MAX, tokens * b.unit)
-  for m, r in ipairs(state.records) do
+  for m, r in ipairs(records) do
     local split = math.max(mine.since or 0, r.since or 0)
     if m ~= n and r[1] % 16777216 == mine[1] % 16777216 and kind_of(r[1]) == BUCKET and taken_at < split then
       -- Another version of the band began with what was left of the take, by the rate of
@@ -496,21 +509,22 @@ local function refund(state, list, i, cost, tokens, taken_at, due, last)
   return units, moved or units > 0
 end
 
--- Debits tokens from band i as far as the largest debt allows. It returns the units, and
+-- Debits tokens from a band as far as the largest debt allows. It returns the units, and
 -- whether a record has changed. Other versions of the band are emptied at most.
-local function charge(state, list, i, tokens)
-  local b, n, own = list[i], find(state.records, list, i)
-  local records, units = state.records, math.min(MAX, tokens * b.unit)
-  local before = #records
-  if not n or b.kind == WINDOW and not own and kind_of(records[n][1]) == WINDOW then -- a full bucket, or with what the window of another period has
+local function charge(records, b, tokens)
+  local n, own = find_id(records, b)
+  local before, units = #records, math.min(MAX, tokens * b.unit)
+  local compares = n and kind_of(records[n][1]) == b.kind
+  if not n or b.kind == WINDOW and not own and compares then -- a full bucket, or what the window of another period has
+    if before == MAX_RECORDS then return 0, false end
+    records[before + 1] = view_from(b, n and records[n], false)
     n, own = before + 1, true
-    records[n] = view_of(state, list, i)
-  elseif not own and (b.kind ~= BUCKET or kind_of(records[n][1]) ~= BUCKET) then
+  elseif not own and (b.kind ~= BUCKET or not compares) then
     return 0, false -- what the rule counts now does not compare
   end
-  local id, debited, moved = records[n][1] % 16777216, 0, false
+  local id, debited, moved = b.tag % 16777216, 0, false
   if own and b.kind ~= BUCKET then
-    local debited, moved = change_steps(state, list, i, n, function(view)
+    local debited, moved = change_steps(records, b, n, function(view)
       -- The debt may be that of a higher limit, if there may be debt.
       local most = b.max > b.limit and math.max(b.max, 2 * view[3]) or b.max
       local debited = math.min(math.max(0, most - view[2]), units)
@@ -561,12 +575,12 @@ function kinds.settle(k, state, list, cost, actual, taken_at, due, holder)
       if renew and not has_slot then tokens = 0 end
     elseif not renew and b.unit > 0 then
       if difference > 0 and now >= taken_at then -- else how much has overflowed since is unknown
-        units, has = refund(state, list, i, cost, difference, taken_at, due[i], last)
+        units, has = refund(state.records, b, cost, difference, taken_at, due[i], last)
         tokens = math.min(tokens, floor(units / b.unit))
       elseif difference > 0 then
         tokens = 0
       else
-        if difference < 0 then units, has = charge(state, list, i, -difference) end
+        if difference < 0 then units, has = charge(state.records, b, -difference) end
         tokens = math.max(tokens, -floor(units / b.unit))
       end
       moved = moved or has
