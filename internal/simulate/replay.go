@@ -89,7 +89,7 @@ func newReplay(cfg Config) (*replay, error) {
 		}
 		r.sources = append(r.sources, s)
 	}
-	r.merger = newMerger(slices.Clone(r.sources))
+	r.merger = newMerger(r.sources)
 	return r, nil
 }
 
