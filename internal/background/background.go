@@ -1,9 +1,10 @@
-// Package background runs goroutines that end together.
+// Package background runs goroutines that end together, and lets them sleep.
 package background
 
 import (
 	"context"
 	"sync"
+	"time"
 )
 
 // Group runs functions until it is closed. Use [New].
@@ -45,4 +46,14 @@ func (g *Group) Close() (first bool) {
 	g.mu.Unlock()
 	g.running.Wait()
 	return first
+}
+
+// Sleep waits. It returns the error of ctx if that ends first.
+func Sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
