@@ -146,7 +146,8 @@ func (r *replica) notes(has *contents) []string {
 		}
 	}
 	if evicted := r.store.Stats().Evicted; evicted > 0 {
-		notes = append(notes, fmt.Sprintf("%d buckets of %s were evicted before they were full, because there were more than 1,000,000: fewer requests are limited than should be", evicted, r.set.ID()))
+		notes = append(notes, fmt.Sprintf("%d buckets of %s were evicted before they were full, because there were more than "+
+			"1,000,000: fewer requests are limited than should be", evicted, r.set.ID()))
 	}
 	return notes
 }

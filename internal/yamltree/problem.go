@@ -9,15 +9,16 @@ import (
 type Problem struct {
 	// File is its name. For a value that is not from a file it is the source, such as
 	// an environment variable.
-	File string
+	File string `json:"file,omitempty"`
 	// Line and Column count from 1, columns in characters. They are 0 for a
 	// problem with the whole file.
-	Line, Column int
+	Line   int `json:"line,omitempty"`
+	Column int `json:"column,omitempty"`
 	// Place is the path to the value in the file, such as
 	// ruleSets[1].rules[3].bands[0].capacity. It may be empty.
-	Place string
+	Place string `json:"place,omitempty"`
 	// Message says what is wrong and how to correct it.
-	Message string
+	Message string `json:"message"`
 
 	excerpt string // the lines around it, may be empty
 }
