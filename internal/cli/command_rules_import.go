@@ -17,7 +17,7 @@ is 1. Files can also be arguments, without -f. No server is contacted.`,
 		Example: `  fluxgate rules import --from envoy-ratelimit -f ratelimit.yaml > rules.yaml
   fluxgate rules import --from envoy-ratelimit --token-buckets -f config/ > rules.yaml`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if files.format == "" {
+			if files.format.format == "" {
 				return usage("name the format: --from %s", envoyFormat)
 			}
 			files.names = append(files.names, args...)
@@ -48,7 +48,8 @@ is 1. Files can also be arguments, without -f. No server is contacted.`,
 		},
 	}
 	files.flag(cmd)
-	files.format.flag(cmd)
-	cmd.Flags().BoolVar(&files.envoy.TokenBuckets, "token-buckets", false, "buckets that refill evenly, instead of counters that begin anew with each unit")
+	files.formatFlag(cmd)
+	cmd.Flags().BoolVar(&files.envoy.TokenBuckets, "token-buckets", false,
+		"buckets that refill evenly, instead of counters that begin anew with each unit")
 	return cmd
 }

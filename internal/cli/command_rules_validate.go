@@ -10,19 +10,10 @@ import (
 
 // validation is the output of validate.
 type validation struct {
-	Valid    bool           `json:"valid"`
-	RuleSets int            `json:"ruleSets"`
-	Rules    int            `json:"rules"`
-	Problems []placeProblem `json:"problems,omitempty"`
-}
-
-// placeProblem is an error in a file and its place.
-type placeProblem struct {
-	File    string `json:"file,omitempty"`
-	Line    int    `json:"line,omitempty"`
-	Column  int    `json:"column,omitempty"`
-	Place   string `json:"place,omitempty"`
-	Message string `json:"message"`
+	Valid    bool                `json:"valid"`
+	RuleSets int                 `json:"ruleSets"`
+	Rules    int                 `json:"rules"`
+	Problems []filerules.Problem `json:"problems,omitempty"`
 }
 
 func newRulesValidate() *cobra.Command {
@@ -64,18 +55,16 @@ file:line:column: message. The exit code is 1 if there is an error.`,
 		},
 	}
 	files.flag(cmd)
-	files.format.flag(cmd)
+	files.formatFlag(cmd)
 	output.flag(cmd, asTable, asJSON, asYAML)
 	return cmd
 }
 
 func (v *validation) add(err error) {
 	var invalid *filerules.Error
-	if !errors.As(err, &invalid) {
-		v.Problems = append(v.Problems, placeProblem{Message: err.Error()})
-		return
-	}
-	for _, p := range invalid.Problems {
-		v.Problems = append(v.Problems, placeProblem{p.File, p.Line, p.Column, p.Place, p.Message})
+	if errors.As(err, &invalid) {
+		v.Problems = append(v.Problems, invalid.Problems...)
+	} else {
+		v.Problems = append(v.Problems, filerules.Problem{Message: err.Error()})
 	}
 }

@@ -21,40 +21,29 @@ import (
 type fileFlags struct {
 	names  []string
 	within string
-	format fileFormat
+	format formatFlag // empty means rules of FluxGate
 	envoy  envoyrules.Options
 }
 
 func (f *fileFlags) flag(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVarP(&f.names, "file", "f", nil, "a file or a folder with rules, or - for standard input; can be given several times")
+	cmd.Flags().StringArrayVarP(&f.names, "file", "f", nil,
+		"a file or a folder with rules, or - for standard input; can be given several times")
 }
-
-// fileFormat is --from, the format of files. Empty means rules of FluxGate.
-type fileFormat string
 
 const envoyFormat = "envoy-ratelimit"
 
-func (f *fileFormat) flag(cmd *cobra.Command) {
-	cmd.Flags().Var(f, "from", "the format of the files: "+envoyFormat+" is the configuration of envoyproxy/ratelimit")
+// formatFlag adds --from.
+func (f *fileFlags) formatFlag(cmd *cobra.Command) {
+	f.format.formats = []string{envoyFormat}
+	cmd.Flags().Var(&f.format, "from", "the format of the files: "+envoyFormat+" is the configuration of envoyproxy/ratelimit")
 }
-
-func (f *fileFormat) Set(format string) error {
-	if format != envoyFormat {
-		return fmt.Errorf("must be %s", envoyFormat)
-	}
-	*f = fileFormat(format)
-	return nil
-}
-
-func (f *fileFormat) String() string { return string(*f) }
-func (f *fileFormat) Type() string   { return "format" }
 
 // parseFunc parses the text of a file. Nil is that of package filerules.
 type parseFunc func(name string, data []byte) ([]*rules.Set, error)
 
 // parser returns the function that parses files. Notes on them go to standard error.
 func (f *fileFlags) parser(cmd *cobra.Command) parseFunc {
-	if f.format == "" {
+	if f.format.format == "" {
 		return nil
 	}
 	return envoyrules.Parser(f.envoy, func(n envoyrules.Remark) { printf(cmd.ErrOrStderr(), "%s\n", n) })
