@@ -42,7 +42,8 @@ files, 2 if they differ and nothing was applied, 1 on an error.`,
 	}
 	f.flags(cmd)
 	f.files.flag(cmd)
-	cmd.Flags().StringVar(&f.files.within, "within", "", "refuse files outside of this folder, also behind symbolic links: for files that others write")
+	cmd.Flags().StringVar(&f.files.within, "within", "",
+		"refuse files outside of this folder, also behind symbolic links: for files that others write")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "show what would change, and change nothing")
 	return cmd
 }
