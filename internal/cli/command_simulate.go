@@ -122,7 +122,7 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 	}
 	bar := newProgress(cmd.ErrOrStderr())
 	cfg.Progress = bar.show
-	report, err := f.replay(cmd, cfg, bar)
+	report, err := f.replay(cmd, cfg)
 	bar.clear()
 	if err != nil {
 		return err
@@ -139,7 +139,7 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 }
 
 // replay opens the logs and replays them.
-func (f *simulateFlags) replay(cmd *cobra.Command, cfg simulate.Config, bar *progress) (*simulate.Report, error) {
+func (f *simulateFlags) replay(cmd *cobra.Command, cfg simulate.Config) (*simulate.Report, error) {
 	var files []io.Closer
 	defer func() {
 		for _, file := range files {
@@ -147,7 +147,7 @@ func (f *simulateFlags) replay(cmd *cobra.Command, cfg simulate.Config, bar *pro
 		}
 	}()
 	for _, name := range f.logs {
-		in, err := openLog(name, cmd.InOrStdin(), bar)
+		in, err := openLog(name, cmd.InOrStdin())
 		if err != nil {
 			return nil, err
 		}
@@ -213,10 +213,8 @@ func (f *simulateFlags) completeRuleSets(cmd *cobra.Command, _ []string, typed s
 	return ids, cobra.ShellCompDirectiveNoFileComp
 }
 
-// openLog opens a log, whose bytes the progress bar counts.
-func openLog(name string, stdin io.Reader, bar *progress) (io.ReadCloser, error) {
+func openLog(name string, stdin io.Reader) (io.ReadCloser, error) {
 	if name == "-" {
-		bar.unknown = true
 		return io.NopCloser(stdin), nil
 	}
 	file, err := os.Open(name) //nolint:gosec // the file that the caller names
@@ -231,7 +229,7 @@ func openLog(name string, stdin io.Reader, bar *progress) (io.ReadCloser, error)
 		_ = file.Close() // it was only read
 		return nil, err
 	}
-	return bar.of(file, info), nil
+	return file, nil
 }
 
 func writeHTML(name string, report *simulate.Report) error {
