@@ -1,10 +1,6 @@
 package cli
 
-import (
-	"errors"
-
-	"github.com/spf13/cobra"
-)
+import "github.com/spf13/cobra"
 
 func newRulesImport() *cobra.Command {
 	files := fileFlags{}
@@ -21,14 +17,9 @@ is 1. Files can also be arguments, without -f. No server is contacted.`,
 				return usage("name the format: --from %s", envoyFormat)
 			}
 			files.names = append(files.names, args...)
-			sets, problems := files.read(cmd)
-			var misuse *usageError
-			switch err := errors.Join(problems...); {
-			case errors.As(err, &misuse):
+			sets, err := files.readOrReport(cmd)
+			if err != nil {
 				return err
-			case err != nil:
-				printf(cmd.ErrOrStderr(), "%v\n", err)
-				return exitCode(exitError)
 			}
 			for i, set := range sets {
 				doc, err := newRuleSetDocument(set)

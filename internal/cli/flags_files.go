@@ -68,12 +68,25 @@ func looksLikeFile(name string) bool {
 	return err == nil && (!info.IsDir() || !rules.ValidID(name))
 }
 
+// readOrReport is read for commands about errors: they are written as they are, for
+// programs that look for file:line:column at the beginning of a line.
+func (f *fileFlags) readOrReport(cmd *cobra.Command) ([]*rules.Set, error) {
+	sets, err := f.read(cmd)
+	var misuse *usageError
+	if err == nil || errors.As(err, &misuse) {
+		return sets, err
+	}
+	printf(cmd.ErrOrStderr(), "%v\n", err)
+	return nil, exitCode(exitError)
+}
+
 // read reads the rule sets of all files in the order of their ids, and returns
 // the errors of all files.
-func (f *fileFlags) read(cmd *cobra.Command) (sets []*rules.Set, problems []error) {
+func (f *fileFlags) read(cmd *cobra.Command) (sets []*rules.Set, err error) {
 	if len(f.names) == 0 {
-		return nil, []error{usage("name the rules: -f FILE, -f FOLDER, or -f - for standard input")}
+		return nil, usage("name the rules: -f FILE, -f FOLDER, or -f - for standard input")
 	}
+	var problems []error
 	files := map[string]string{} // by the id of their rule set
 	for i, name := range f.names {
 		if slices.Contains(f.names[:i], name) {
@@ -92,7 +105,7 @@ func (f *fileFlags) read(cmd *cobra.Command) (sets []*rules.Set, problems []erro
 		sets = append(sets, found...)
 	}
 	slices.SortStableFunc(sets, func(a, b *rules.Set) int { return strings.Compare(a.ID(), b.ID()) })
-	return sets, problems
+	return sets, errors.Join(problems...)
 }
 
 // maxInput is how many bytes are read from standard input, as many as from a file.

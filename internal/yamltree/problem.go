@@ -9,16 +9,15 @@ import (
 type Problem struct {
 	// File is its name. For a value that is not from a file it is the source, such as
 	// an environment variable.
-	File string `json:"file,omitempty"`
+	File string
 	// Line and Column count from 1, columns in characters. They are 0 for a
 	// problem with the whole file.
-	Line   int `json:"line,omitempty"`
-	Column int `json:"column,omitempty"`
+	Line, Column int
 	// Place is the path to the value in the file, such as
 	// ruleSets[1].rules[3].bands[0].capacity. It may be empty.
-	Place string `json:"place,omitempty"`
+	Place string
 	// Message says what is wrong and how to correct it.
-	Message string `json:"message"`
+	Message string
 
 	excerpt string // the lines around it, may be empty
 }
