@@ -125,10 +125,10 @@ client-check: clients/typescript/node_modules/.package-lock.json ## build, lint 
 	cd clients/typescript && npm run --silent types -- --check && npm run --silent build && npm run --silent lint && npm run --silent test
 
 size: ## count the lines of code of the product by package
-	@go run ./internal/codesize
+	@go run -C tools ./codesize
 
 pictures: ## draw the pictures of docs/limits.md
-	@go run ./internal/limitpictures docs/images
+	@go run -C tools ./limitpictures ../docs/images
 
 fuzz: ## run every fuzz target for FUZZTIME (30s)
 	@for pkg in $$(git grep -l --untracked 'func Fuzz' -- '*_test.go' | xargs -n1 dirname | sort -u); do \

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fluxgate/fluxgate/internal/background"
 	"github.com/fluxgate/fluxgate/internal/printable"
 	"github.com/fluxgate/fluxgate/rules"
 )
@@ -66,9 +67,7 @@ func (c *Client) do(ctx context.Context, op *call, answer any) error {
 		if pause <= 0 || pause > maxPause {
 			return err
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
+		if background.Sleep(ctx, pause) != nil {
 			return err
 		}
 	}

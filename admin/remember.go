@@ -13,9 +13,8 @@ import (
 // be short, because a source that was emptied counts from 1 again, with other content.
 const rememberFor = 10 * time.Second
 
-// maxRemembered bounds the rules and the models of cost tables of all kept versions
-// to two of the largest rule sets.
-const maxRemembered = 20_000
+// maxRemembered is how many versions are kept: two can be compared.
+const maxRemembered = 2
 
 // Remembering returns an editor that keeps recently read versions in memory for some
 // seconds, because paging through a rule set or comparing two reads the same versions
@@ -31,8 +30,7 @@ type remembering struct {
 
 type remembered struct {
 	*rules.Version
-	at     time.Time
-	weight int
+	at time.Time
 }
 
 // Load implements [rules.Source].
@@ -85,24 +83,5 @@ func (r *remembering) keep(v *rules.Version) {
 	r.last = slices.DeleteFunc(r.last, func(old remembered) bool {
 		return time.Since(old.at) >= rememberFor || old.RuleSetID == v.RuleSetID && old.Revision == v.Revision
 	})
-	r.last = append(r.last, remembered{v, time.Now(), weight(v.RuleSet)})
-	total := 0
-	for i := len(r.last) - 1; i >= 0; i-- {
-		if total += r.last[i].weight; total > maxRemembered+versionWeight && i < len(r.last)-1 {
-			r.last = slices.Delete(r.last, 0, i+1)
-			break
-		}
-	}
-}
-
-// versionWeight is what a version without rules counts as.
-const versionWeight = 100
-
-// weight is how much of the bound a version takes.
-func weight(set *rules.Set) int {
-	total := versionWeight + set.Len()
-	for _, table := range set.CostTables() {
-		total += len(table)
-	}
-	return total
+	r.last = append(r.last[max(0, len(r.last)-maxRemembered+1):], remembered{v, time.Now()})
 }

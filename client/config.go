@@ -1,12 +1,14 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/textproto"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -61,18 +63,10 @@ type Config struct {
 
 // withDefaults fills in empty fields and returns the first problem.
 func (c Config) withDefaults() (Config, error) {
-	if c.Timeout == 0 {
-		c.Timeout = 200 * time.Millisecond
-	}
-	if c.MaxConns == 0 {
-		c.MaxConns = 256
-	}
-	if c.MaxBatch == 0 {
-		c.MaxBatch = defaultBatch
-	}
-	if c.IdleTimeout == 0 {
-		c.IdleTimeout = 30 * time.Second
-	}
+	c.Timeout = cmp.Or(c.Timeout, 200*time.Millisecond)
+	c.MaxConns = cmp.Or(c.MaxConns, 256)
+	c.MaxBatch = cmp.Or(c.MaxBatch, defaultBatch)
+	c.IdleTimeout = cmp.Or(c.IdleTimeout, 30*time.Second)
 	if c.OnFailure == "" {
 		c.OnFailure = rules.FailOpen
 		if c.Fallback != nil {
@@ -104,12 +98,7 @@ func (c Config) withDefaults() (Config, error) {
 
 // isToken68 reports whether HTTP allows a bearer token.
 func isToken68(token []byte) bool {
-	for _, b := range token {
-		if b <= ' ' || b > '~' {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(token, func(b byte) bool { return b <= ' ' || b > '~' })
 }
 
 // endpoint parses the address of a server. Errors do not contain it: it may have a

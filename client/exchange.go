@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/background"
 	"github.com/fluxgate/fluxgate/internal/printable"
 	"github.com/fluxgate/fluxgate/internal/wire"
 )
@@ -100,10 +101,8 @@ func untilNotBusy(ctx context.Context, within time.Duration, try func(ctx contex
 		if !errors.As(err, &refused) || !refused.busy || time.Until(deadline) <= jittered {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if background.Sleep(ctx, jittered) != nil {
 			return err
-		case <-time.After(jittered):
 		}
 		left = time.Until(deadline)
 	}

@@ -14,7 +14,7 @@ const module = "github.com/fluxgate/fluxgate"
 // layers are the packages of the product from the top of a request's path to
 // its bottom. A package may import packages of lower layers only.
 var layers = [][]string{
-	{"cmd", "internal/codesize", "internal/limitpictures", "internal/mutate", "internal/releasefiles", "internal/sbom"},
+	{"cmd", "internal/mutate"},
 	{"internal/cli"},
 	{"server"},
 	{"server/check", "server/forwardauth", "server/telemetry", "server/adminapi", "server/rls"},

@@ -1,4 +1,4 @@
-// Package background runs goroutines that end together, and waits.
+// Package background runs goroutines that end together, and lets them sleep.
 package background
 
 import (
@@ -48,12 +48,10 @@ func (g *Group) Close() (first bool) {
 	return first
 }
 
-// Sleep waits for a time, or until ctx ends: then it returns the error of ctx.
+// Sleep waits. It returns the error of ctx if that ends first.
 func Sleep(ctx context.Context, d time.Duration) error {
-	due := time.NewTimer(d)
-	defer due.Stop()
 	select {
-	case <-due.C:
+	case <-time.After(d):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

@@ -33,6 +33,9 @@ const (
 	exitUsage   = 64 // EX_USAGE of sysexits.h
 )
 
+// confirming are the commands that compare rules or ask before they change something.
+var confirming = []string{"rules apply", "rules diff", "rules restore", "rules delete", "bucket reset"}
+
 // exitCodes are those of fluxgate --help and docs/cli.md, with the commands that
 // return them: none means all.
 var exitCodes = []struct {
@@ -42,7 +45,7 @@ var exitCodes = []struct {
 }{
 	{exitOK, "success", nil},
 	{exitError, "error", nil},
-	{exitDrift, "the rules differ from the files, or a change was not confirmed", []string{"rules apply", "rules diff", "rules restore", "rules delete", "bucket reset"}},
+	{exitDrift, "the rules differ from the files, or a change was not confirmed", confirming},
 	{exitRefused, "the request is refused", []string{"check"}},
 	{exitTrouble, "a problem was found", []string{"doctor"}},
 	{exitUnknown, "the rule set does not exist", []string{"check"}},

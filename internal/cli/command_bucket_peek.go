@@ -23,14 +23,15 @@ apply or not. Nothing is taken.`,
 		Example: `  fluxgate bucket peek --rule-set api-limits --user ada --path /api/orders
   fluxgate bucket peek --rule-set api-limits --rule per-user --user ada --output json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return from.runRequest(cmd, needBuckets, &request, func(ctx context.Context, operator admin.Operator, req *fluxgate.Request) error {
+			peek := func(ctx context.Context, operator admin.Operator, req *fluxgate.Request) error {
 				found, err := operator.Buckets(ctx, req, only...)
 				if err != nil {
 					return err
 				}
 				found = append([]admin.Bucket{}, found...) // [] in JSON, not null
 				return output.write(cmd.OutOrStdout(), found, func(out io.Writer) { writeBuckets(out, found) })
-			})
+			}
+			return from.runRequest(cmd, needBuckets, &request, peek)
 		},
 	}
 	from.flags(cmd)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -98,7 +97,7 @@ func resetOne(ctx context.Context, cmd *cobra.Command, operator admin.Operator, 
 	if err := operator.Reset(ctx, reset); err != nil {
 		return err
 	}
-	key, available := reset.Key, ""
+	key, available, separator := reset.Key, "", ": "
 	if reset.Request != nil {
 		found, err := operator.Buckets(ctx, req, reset.Rule)
 		if err != nil {
@@ -107,11 +106,12 @@ func resetOne(ctx context.Context, cmd *cobra.Command, operator admin.Operator, 
 		for i := range found {
 			key = found[i].Key
 			for _, b := range found[i].Bands {
-				available += fmt.Sprintf(", %d of %d tokens available", b.Remaining, b.Limit)
+				available += fmt.Sprintf("%s%d of %d tokens available", separator, b.Remaining, b.Limit)
+				separator = ", "
 			}
 		}
 	}
-	printf(cmd.OutOrStdout(), "reset bucket %s of rule %s in %s%s\n", key, reset.Rule, reset.RuleSet, strings.Replace(available, ",", ":", 1))
+	printf(cmd.OutOrStdout(), "reset bucket %s of rule %s in %s%s\n", key, reset.Rule, reset.RuleSet, available)
 	return nil
 }
 

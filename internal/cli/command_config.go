@@ -16,7 +16,8 @@ func newConfigCheck() *cobra.Command {
 	var source configFlags
 	cmd := &cobra.Command{
 		Use: "check", Short: "Report every error in the configuration, with its place", Args: noArgs,
-		Long:    "Report every error in the configuration, with its place. Files that it names must exist, and rules.file must have valid rules; nothing is connected to.\nRules that no request can reach are named in warnings.",
+		Long: `Report every error in the configuration, with its place. Files that it names must exist, and rules.file must have
+valid rules; nothing is connected to. Rules that no request can reach are named in warnings.`,
 		Example: "  fluxgate config check --config fluxgate.yaml",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := source.load()

@@ -36,7 +36,7 @@ every other rule does not apply. Nothing is taken.`,
   fluxgate explain --rule-set edge --descriptor generic_key=login --descriptor remote_address=192.0.2.7
   fluxgate explain --user ada --output json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return from.runRequest(cmd, needDecisions, &request, func(ctx context.Context, operator admin.Operator, req *fluxgate.Request) error {
+			explain := func(ctx context.Context, operator admin.Operator, req *fluxgate.Request) error {
 				found, err := operator.Explain(ctx, req)
 				if err != nil {
 					return err
@@ -48,7 +48,8 @@ every other rule does not apply. Nothing is taken.`,
 				}
 				e.Others -= len(e.Rules)
 				return output.write(cmd.OutOrStdout(), e, e.write)
-			})
+			}
+			return from.runRequest(cmd, needDecisions, &request, explain)
 		},
 	}
 	from.flags(cmd)

@@ -13,7 +13,8 @@ on the source that --config and --set name. Rules in files can be read here, and
   fluxgate rules diff -f rules/
   fluxgate rules apply -f rules/ --comment "more for premium"
   fluxgate rules history api-limits`,
-	}, newRulesList(), newRulesGet(), newRulesValidate(), newRulesDiff(), newRulesApply(), newRulesHistory(), newRulesRestore(), newRulesDelete(), newRulesImport())
+	}, newRulesList(), newRulesGet(), newRulesValidate(), newRulesDiff(), newRulesApply(),
+		newRulesHistory(), newRulesRestore(), newRulesDelete(), newRulesImport())
 }
 
 // oneRuleSet is for commands that take the id of a rule set.

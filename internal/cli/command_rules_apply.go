@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -33,16 +32,17 @@ files, 2 if they differ and nothing was applied, 1 on an error.`,
   fluxgate rules apply -f rules/ --yes --comment "$COMMIT_MESSAGE"
   fluxgate rules apply -f rules/ --direct --config fluxgate.yaml`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			sets, problems := f.files.read(cmd)
-			if len(problems) > 0 {
-				return errors.Join(problems...)
+			sets, err := f.files.read(cmd)
+			if err != nil {
+				return err
 			}
 			return f.run(cmd, func(ctx context.Context, operator admin.Operator) error { return f.apply(ctx, cmd, operator, sets) })
 		},
 	}
 	f.flags(cmd)
 	f.files.flag(cmd)
-	cmd.Flags().StringVar(&f.files.within, "within", "", "refuse files outside of this folder, also behind symbolic links: for files that others write")
+	cmd.Flags().StringVar(&f.files.within, "within", "",
+		"refuse files outside of this folder, also behind symbolic links: for files that others write")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "show what would change, and change nothing")
 	return cmd
 }

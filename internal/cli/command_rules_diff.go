@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 
@@ -71,9 +70,9 @@ With an id, show how two revisions of a rule set differ: the last two, or those 
 
 // compareFiles compares files with the current rules.
 func (f *diffFlags) compareFiles(cmd *cobra.Command) error {
-	sets, problems := f.files.read(cmd)
-	if len(problems) > 0 {
-		return errors.Join(problems...)
+	sets, err := f.files.read(cmd)
+	if err != nil {
+		return err
 	}
 	return f.target.run(cmd, needRules, func(ctx context.Context, operator admin.Operator) error {
 		proposals, err := propose(ctx, operator, sets...)

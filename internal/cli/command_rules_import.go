@@ -1,10 +1,6 @@
 package cli
 
-import (
-	"errors"
-
-	"github.com/spf13/cobra"
-)
+import "github.com/spf13/cobra"
 
 func newRulesImport() *cobra.Command {
 	files := fileFlags{}
@@ -17,18 +13,13 @@ is 1. Files can also be arguments, without -f. No server is contacted.`,
 		Example: `  fluxgate rules import --from envoy-ratelimit -f ratelimit.yaml > rules.yaml
   fluxgate rules import --from envoy-ratelimit --token-buckets -f config/ > rules.yaml`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if files.format == "" {
+			if files.format.format == "" {
 				return usage("name the format: --from %s", envoyFormat)
 			}
 			files.names = append(files.names, args...)
-			sets, problems := files.read(cmd)
-			var misuse *usageError
-			switch err := errors.Join(problems...); {
-			case errors.As(err, &misuse):
+			sets, err := files.readOrReport(cmd)
+			if err != nil {
 				return err
-			case err != nil:
-				printf(cmd.ErrOrStderr(), "%v\n", err)
-				return exitCode(exitError)
 			}
 			for i, set := range sets {
 				doc, err := newRuleSetDocument(set)
@@ -48,7 +39,8 @@ is 1. Files can also be arguments, without -f. No server is contacted.`,
 		},
 	}
 	files.flag(cmd)
-	files.format.flag(cmd)
-	cmd.Flags().BoolVar(&files.envoy.TokenBuckets, "token-buckets", false, "buckets that refill evenly, instead of counters that begin anew with each unit")
+	files.formatFlag(cmd)
+	cmd.Flags().BoolVar(&files.envoy.TokenBuckets, "token-buckets", false,
+		"buckets that refill evenly, instead of counters that begin anew with each unit")
 	return cmd
 }

@@ -48,7 +48,7 @@ func TestRulesImport_Arguments(t *testing.T) {
 		code                        int
 	}{
 		{args: "import " + file, code: exitUsage, stderr: "name the format: --from envoy-ratelimit"},
-		{args: "import --from nginx " + file, code: exitUsage, stderr: "must be envoy-ratelimit"},
+		{args: "import --from nginx " + file, code: exitUsage, stderr: "use one of envoy-ratelimit"},
 		{args: "import --from envoy-ratelimit", code: exitUsage, stderr: "name the rules: -f FILE"},
 		{args: "import --from envoy-ratelimit " + file + "x", code: exitError, stderr: "no such file"},
 		{args: "import --from envoy-ratelimit -f -", stdin: "domain: d\ndescriptors: []\n", stdout: "id: d\nrules: []\n"},

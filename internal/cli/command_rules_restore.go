@@ -17,7 +17,8 @@ func newRulesRestore() *cobra.Command {
 		Use: "restore ID REVISION", Short: "Make a former revision current again",
 		Long: `Show how a former revision differs from the current rules, ask, and make it current again under a new revision. This
 also brings back a deleted rule set.`,
-		Example: "  fluxgate rules restore api-limits 7\n  fluxgate rules restore api-limits 7 --yes --comment \"the new limits were too low\"",
+		Example: `  fluxgate rules restore api-limits 7
+  fluxgate rules restore api-limits 7 --yes --comment "the new limits were too low"`,
 		Args: func(cmd *cobra.Command, args []string) (err error) {
 			if len(args) != 2 {
 				return usage("%s takes a rule set id and a revision, got %s", cmd.CommandPath(), count(len(args), "argument"))

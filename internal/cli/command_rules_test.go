@@ -196,7 +196,7 @@ func TestRulesList_Pages(t *testing.T) {
 	for format, item := range map[string]string{asTable: "\nset-", asJSON: `"id": "set-`, asYAML: "- id: set-"} {
 		var out strings.Builder
 		short := &shortPages{Editor: source}
-		output := outputFlag{format: format}
+		output := outputFlag{formatFlag{format: format}}
 		found, err := listRuleSets(t.Context(), admin.NewDirect(short, nil, ""))
 		if err == nil {
 			err = output.write(&out, found, func(out io.Writer) { writeEntries(out, found, "") })

@@ -1,33 +1,9 @@
 package cli
 
-import (
-	"errors"
-	"io"
-
-	"github.com/fluxgate/fluxgate/rules/filerules"
-	"github.com/spf13/cobra"
-)
-
-// validation is the output of validate.
-type validation struct {
-	Valid    bool           `json:"valid"`
-	RuleSets int            `json:"ruleSets"`
-	Rules    int            `json:"rules"`
-	Problems []placeProblem `json:"problems,omitempty"`
-}
-
-// placeProblem is an error in a file and its place.
-type placeProblem struct {
-	File    string `json:"file,omitempty"`
-	Line    int    `json:"line,omitempty"`
-	Column  int    `json:"column,omitempty"`
-	Place   string `json:"place,omitempty"`
-	Message string `json:"message"`
-}
+import "github.com/spf13/cobra"
 
 func newRulesValidate() *cobra.Command {
 	var files fileFlags
-	var output outputFlag
 	cmd := &cobra.Command{
 		Use: "validate -f FILE", Short: "Report errors in files of rules, with their places", Args: filesOnly,
 		Long: `Report errors in files of rules, with file, line and column. No server is contacted, and nothing is saved.
@@ -38,44 +14,19 @@ file:line:column: message. The exit code is 1 if there is an error.`,
   fluxgate rules get api-limits | fluxgate rules validate -f -
   fluxgate rules validate --from envoy-ratelimit -f ratelimit.yaml`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			sets, problems := files.read(cmd)
-			var misuse *usageError
-			switch err := errors.Join(problems...); {
-			case errors.As(err, &misuse):
+			sets, err := files.readOrReport(cmd)
+			if err != nil {
 				return err
-			case err != nil && output.format == asTable:
-				printf(cmd.ErrOrStderr(), "%v\n", err)
-				return exitCode(exitError)
 			}
-			v := validation{Valid: len(problems) == 0, RuleSets: len(sets)}
+			n := 0
 			for _, set := range sets {
-				v.Rules += set.Len()
+				n += set.Len()
 			}
-			for _, err := range problems {
-				v.add(err)
-			}
-			err := output.write(cmd.OutOrStdout(), v, func(out io.Writer) {
-				printf(out, "%s, %s: valid\n", count(v.RuleSets, "rule set"), count(v.Rules, "rule"))
-			})
-			if err == nil && !v.Valid {
-				err = exitCode(exitError)
-			}
-			return err
+			printf(cmd.OutOrStdout(), "%s, %s: valid\n", count(len(sets), "rule set"), count(n, "rule"))
+			return nil
 		},
 	}
 	files.flag(cmd)
-	files.format.flag(cmd)
-	output.flag(cmd, asTable, asJSON, asYAML)
+	files.formatFlag(cmd)
 	return cmd
-}
-
-func (v *validation) add(err error) {
-	var invalid *filerules.Error
-	if !errors.As(err, &invalid) {
-		v.Problems = append(v.Problems, placeProblem{Message: err.Error()})
-		return
-	}
-	for _, p := range invalid.Problems {
-		v.Problems = append(v.Problems, placeProblem{p.File, p.Line, p.Column, p.Place, p.Message})
-	}
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -22,14 +21,17 @@ type simulateFlags struct {
 	server                  target // of --against
 	rules, against, ruleSet string
 	logs, fields            []string
-	format                  logFormat
+	format                  formatFlag
 	html                    string
 	top                     int
 	output                  outputFlag
 }
 
 func newSimulate() *cobra.Command {
-	f := simulateFlags{format: logFormat(simulate.Auto)}
+	f := simulateFlags{format: formatFlag{string(simulate.Auto), nil}}
+	for _, format := range simulate.Formats {
+		f.format.formats = append(f.format.formats, string(format))
+	}
 	cmd := &cobra.Command{
 		Use: "simulate --rules FILE --log FILE", Short: "Replay access logs: show what rules would have limited",
 		Long: `Replay access logs through rules, on the clock of the log, and show which requests the rules would have limited. With
@@ -56,42 +58,20 @@ looked for under common names. API keys are never shown.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.rules, "rules", "", "the rules to try out: a file or a folder")
-	flags.StringVar(&f.against, "against", "", "the rules to compare them with: a file, a folder, or the address of a server, its setting "+adminListener.setting+", with http:// or https://")
+	flags.StringVar(&f.against, "against", "", "the rules to compare them with: a file, a folder, or the address of a server, "+
+		"its setting "+adminListener.setting+", with http:// or https://")
 	f.server.credentialFlags(cmd, "--against")
 	flags.StringArrayVar(&f.logs, "log", nil, "an access log, or - for standard input; can be given several times, and followed by more")
-	flags.Var(&f.format, "format", f.format.values())
+	flags.Var(&f.format, "format", strings.Join(f.format.formats, ", "))
 	flags.StringSliceVar(&f.fields, "field", nil, "where JSON lines have parts of the request, such as time=ts,ip=client.ip")
 	flags.StringVar(&f.ruleSet, "rule-set", "", "the rule set, if the files have several")
 	flags.StringVar(&f.html, "html", "", "also write a report with plots to this file")
 	flags.IntVar(&f.top, "top", 5, "how many callers and minutes to list")
 	f.output.flag(cmd, asTable, asJSON, asYAML)
 	_ = cmd.RegisterFlagCompletionFunc("rule-set", f.completeRuleSets) // the flag exists
-	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(f.format.all(), cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(f.format.formats, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("field", cobra.NoFileCompletions)
 	return cmd
-}
-
-// logFormat is --format. It implements [pflag.Value].
-type logFormat simulate.Format
-
-func (f *logFormat) Set(format string) error {
-	if !slices.Contains(f.all(), format) {
-		return fmt.Errorf("use one of %s", f.values())
-	}
-	*f = logFormat(format)
-	return nil
-}
-
-func (f *logFormat) String() string { return string(*f) }
-func (f *logFormat) Type() string   { return "format" }
-func (f *logFormat) values() string { return strings.Join(f.all(), ", ") }
-
-func (f *logFormat) all() []string {
-	var all []string
-	for _, format := range simulate.Formats {
-		all = append(all, string(format))
-	}
-	return all
 }
 
 // check refuses a wrong use of the command.
@@ -118,10 +98,10 @@ func (f *simulateFlags) check(args []string) error {
 		}
 	}
 	if len(f.fields) > 0 {
-		if f.format != logFormat(simulate.Auto) && f.format != logFormat(simulate.JSON) {
-			return usage("--field is for JSON lines and cannot be used with --format %s", f.format)
+		if format := simulate.Format(f.format.format); format != simulate.Auto && format != simulate.JSON {
+			return usage("--field is for JSON lines and cannot be used with --format %s", format)
 		}
-		f.format = logFormat(simulate.JSON)
+		f.format.format = string(simulate.JSON)
 		if err := simulate.Fields(f.fields); err != nil {
 			return usage("--field: %w", err)
 		}
@@ -134,7 +114,7 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	cfg := simulate.Config{Proposed: proposed, Format: simulate.Format(f.format), Fields: f.fields, Top: f.top}
+	cfg := simulate.Config{Proposed: proposed, Format: simulate.Format(f.format.format), Fields: f.fields, Top: f.top}
 	if f.against != "" {
 		if cfg.Current, err = f.current(cmd, proposed.ID()); err != nil {
 			return err
@@ -142,7 +122,7 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 	}
 	bar := newProgress(cmd.ErrOrStderr())
 	cfg.Progress = bar.show
-	report, err := f.replay(cmd, cfg, bar)
+	report, err := f.replay(cmd, cfg)
 	bar.clear()
 	if err != nil {
 		return err
@@ -159,7 +139,7 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 }
 
 // replay opens the logs and replays them.
-func (f *simulateFlags) replay(cmd *cobra.Command, cfg simulate.Config, bar *progress) (*simulate.Report, error) {
+func (f *simulateFlags) replay(cmd *cobra.Command, cfg simulate.Config) (*simulate.Report, error) {
 	var files []io.Closer
 	defer func() {
 		for _, file := range files {
@@ -167,7 +147,7 @@ func (f *simulateFlags) replay(cmd *cobra.Command, cfg simulate.Config, bar *pro
 		}
 	}()
 	for _, name := range f.logs {
-		in, err := openLog(name, cmd.InOrStdin(), bar)
+		in, err := openLog(name, cmd.InOrStdin())
 		if err != nil {
 			return nil, err
 		}
@@ -233,10 +213,8 @@ func (f *simulateFlags) completeRuleSets(cmd *cobra.Command, _ []string, typed s
 	return ids, cobra.ShellCompDirectiveNoFileComp
 }
 
-// openLog opens a log, whose bytes the progress bar counts.
-func openLog(name string, stdin io.Reader, bar *progress) (io.ReadCloser, error) {
+func openLog(name string, stdin io.Reader) (io.ReadCloser, error) {
 	if name == "-" {
-		bar.unknown = true
 		return io.NopCloser(stdin), nil
 	}
 	file, err := os.Open(name) //nolint:gosec // the file that the caller names
@@ -251,7 +229,7 @@ func openLog(name string, stdin io.Reader, bar *progress) (io.ReadCloser, error)
 		_ = file.Close() // it was only read
 		return nil, err
 	}
-	return bar.of(file, info), nil
+	return file, nil
 }
 
 func writeHTML(name string, report *simulate.Report) error {
@@ -272,5 +250,6 @@ func simulationError(report *simulate.Report) error {
 	case !slices.ContainsFunc(report.Logs, func(l simulate.Log) bool { return l.Lines > 0 }):
 		return errors.New("the logs are empty")
 	}
-	return errors.New("no line of the logs could be parsed: they must be in the combined format of nginx or Apache, in Envoy's, or JSON lines; see --format and --field")
+	return errors.New("no line of the logs could be parsed: they must be in the combined format of nginx or Apache, in Envoy's, " +
+		"or JSON lines; see --format and --field")
 }

@@ -37,7 +37,8 @@ func newTokenNew() *cobra.Command {
 	var file string
 	var output outputFlag
 	cmd := &cobra.Command{
-		Use: "new", SuggestFor: []string{"create", "add", "generate"}, Short: "Create a bearer token and its entry for the configuration", Args: noArgs,
+		Use: "new", SuggestFor: []string{"create", "add", "generate"}, Args: noArgs,
+		Short: "Create a bearer token and its entry for the configuration",
 		Long: `Create a bearer token of 256 random bits. The server's configuration gets its entry, which has its SHA-256: add it to
 server.auth.tokens or to the file that server.auth.tokens-file names, and send the server SIGHUP.
 The token is printed once and stored nowhere. With --file it is written to a new file, and only the entry is printed.

@@ -50,7 +50,8 @@ While the server does not answer, the last numbers stay with their age and the e
 	f.serverOnly = true
 	f.flags(cmd, adminListener)
 	cmd.Flags().DurationVar(&f.interval, "interval", 2*time.Second, "time between two refreshes")
-	cmd.Flags().BoolVar(&f.once, "once", false, "print the numbers once, without control sequences; the default if standard output is not a terminal")
+	cmd.Flags().BoolVar(&f.once, "once", false,
+		"print the numbers once, without control sequences; the default if standard output is not a terminal")
 	f.output.flag(cmd, asTable, asJSON, asYAML)
 	return cmd
 }

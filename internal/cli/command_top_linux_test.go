@@ -96,7 +96,7 @@ func TestTop_OnceInTerminal(t *testing.T) {
 	t.Parallel()
 	p := startInTerminal(t, 140, 24, "top", "--once", "--server", busyFleet().start(t))
 	p.wait(t)
-	testenv.Eventually(t, "the numbers are printed", func() bool { return strings.HasSuffix(p.text(), " 96           1\r\n") })
+	testenv.Eventually(t, "the numbers are printed", func() bool { return strings.HasSuffix(p.text(), " 96        1\r\n") })
 	if text := p.text(); strings.Contains(text, "\x1b") || !strings.Contains(text, "  api-limits/per-address-of-the-public-catalogue ") {
 		t.Errorf("%q", text)
 	}

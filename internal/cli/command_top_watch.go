@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/internal/background"
 )
 
 // topWatch is top in a terminal.
@@ -69,12 +70,7 @@ func (w *topWatch) run(ctx context.Context, in io.Reader, out io.Writer) error {
 
 // refresh sends new numbers in every interval.
 func (w *topWatch) refresh(ctx context.Context, results chan<- topResult) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(w.flags.interval):
-		}
+	for background.Sleep(ctx, w.flags.interval) == nil {
 		answers, err := fetchTop(ctx, w.client)
 		select {
 		case <-ctx.Done():

@@ -46,7 +46,7 @@ func readRelease(t *testing.T) releaseConfig {
 	return c
 }
 
-// What a release packs exists; bin/release is written by internal/releasefiles.
+// What a release packs exists; bin/release is written by tools/releasefiles.
 func TestRelease_FilesExist(t *testing.T) {
 	c := readRelease(t)
 	sources := []string{c.Builds[0].Main}

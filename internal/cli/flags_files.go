@@ -21,40 +21,29 @@ import (
 type fileFlags struct {
 	names  []string
 	within string
-	format fileFormat
+	format formatFlag // empty means rules of FluxGate
 	envoy  envoyrules.Options
 }
 
 func (f *fileFlags) flag(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVarP(&f.names, "file", "f", nil, "a file or a folder with rules, or - for standard input; can be given several times")
+	cmd.Flags().StringArrayVarP(&f.names, "file", "f", nil,
+		"a file or a folder with rules, or - for standard input; can be given several times")
 }
-
-// fileFormat is --from, the format of files. Empty means rules of FluxGate.
-type fileFormat string
 
 const envoyFormat = "envoy-ratelimit"
 
-func (f *fileFormat) flag(cmd *cobra.Command) {
-	cmd.Flags().Var(f, "from", "the format of the files: "+envoyFormat+" is the configuration of envoyproxy/ratelimit")
+// formatFlag adds --from.
+func (f *fileFlags) formatFlag(cmd *cobra.Command) {
+	f.format.formats = []string{envoyFormat}
+	cmd.Flags().Var(&f.format, "from", "the format of the files: "+envoyFormat+" is the configuration of envoyproxy/ratelimit")
 }
-
-func (f *fileFormat) Set(format string) error {
-	if format != envoyFormat {
-		return fmt.Errorf("must be %s", envoyFormat)
-	}
-	*f = fileFormat(format)
-	return nil
-}
-
-func (f *fileFormat) String() string { return string(*f) }
-func (f *fileFormat) Type() string   { return "format" }
 
 // parseFunc parses the text of a file. Nil is that of package filerules.
 type parseFunc func(name string, data []byte) ([]*rules.Set, error)
 
 // parser returns the function that parses files. Notes on them go to standard error.
 func (f *fileFlags) parser(cmd *cobra.Command) parseFunc {
-	if f.format == "" {
+	if f.format.format == "" {
 		return nil
 	}
 	return envoyrules.Parser(f.envoy, func(n envoyrules.Remark) { printf(cmd.ErrOrStderr(), "%s\n", n) })
@@ -79,12 +68,25 @@ func looksLikeFile(name string) bool {
 	return err == nil && (!info.IsDir() || !rules.ValidID(name))
 }
 
+// readOrReport is read for commands about errors: they are written as they are, for
+// programs that look for file:line:column at the beginning of a line.
+func (f *fileFlags) readOrReport(cmd *cobra.Command) ([]*rules.Set, error) {
+	sets, err := f.read(cmd)
+	var misuse *usageError
+	if err == nil || errors.As(err, &misuse) {
+		return sets, err
+	}
+	printf(cmd.ErrOrStderr(), "%v\n", err)
+	return nil, exitCode(exitError)
+}
+
 // read reads the rule sets of all files in the order of their ids, and returns
 // the errors of all files.
-func (f *fileFlags) read(cmd *cobra.Command) (sets []*rules.Set, problems []error) {
+func (f *fileFlags) read(cmd *cobra.Command) (sets []*rules.Set, err error) {
 	if len(f.names) == 0 {
-		return nil, []error{usage("name the rules: -f FILE, -f FOLDER, or -f - for standard input")}
+		return nil, usage("name the rules: -f FILE, -f FOLDER, or -f - for standard input")
 	}
+	var problems []error
 	files := map[string]string{} // by the id of their rule set
 	for i, name := range f.names {
 		if slices.Contains(f.names[:i], name) {
@@ -103,7 +105,7 @@ func (f *fileFlags) read(cmd *cobra.Command) (sets []*rules.Set, problems []erro
 		sets = append(sets, found...)
 	}
 	slices.SortStableFunc(sets, func(a, b *rules.Set) int { return strings.Compare(a.ID(), b.ID()) })
-	return sets, problems
+	return sets, errors.Join(problems...)
 }
 
 // maxInput is how many bytes are read from standard input, as many as from a file.

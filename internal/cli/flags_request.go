@@ -34,7 +34,8 @@ func (f *requestFlags) flags(cmd *cobra.Command, from *target, ruleSetHelp strin
 	f.identity.StringVar(&f.request.Host, "host", "", "the host")
 	f.identity.StringArrayVar(&f.headers, "header", nil, "a header, such as X-Plan=gold")
 	f.identity.StringToStringVar(&f.attributes, "attribute", nil, "an attribute, such as tier=premium")
-	f.identity.StringArrayVar(&f.descriptor, "descriptor", nil, "an entry of the descriptor, such as remote_address=192.0.2.1; repeat it in order")
+	f.identity.StringArrayVar(&f.descriptor, "descriptor", nil,
+		"an entry of the descriptor, such as remote_address=192.0.2.1; repeat it in order")
 	cmd.Flags().AddFlagSet(f.identity)
 	cmd.Flags().StringVar(&f.request.RuleSet, "rule-set", "", ruleSetHelp)
 	_ = cmd.RegisterFlagCompletionFunc("rule-set", from.completeRuleSets) // the flag exists
@@ -47,7 +48,8 @@ func (f *requestFlags) costFlags(cmd *cobra.Command) {
 	flags.StringToInt64Var(&f.request.Costs, "costs", nil, "what it costs under rules that count something else, such as usd=1200,images=2")
 	flags.StringVar(&f.estimate.Model, "model", "", "the language model, for an estimate by the cost tables")
 	flags.Int64Var(&f.estimate.InputTokens, "input-tokens", 0, "the tokens of the prompt, for an estimate")
-	flags.Int64Var(&f.estimate.MaxOutputTokens, "max-output-tokens", 0, "the most tokens of the answer, for an estimate (default: that of the model)")
+	flags.Int64Var(&f.estimate.MaxOutputTokens, "max-output-tokens", 0,
+		"the most tokens of the answer, for an estimate (default: that of the model)")
 }
 
 // given reports whether any flag but --rule-set describes the request.

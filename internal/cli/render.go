@@ -19,29 +19,31 @@ const (
 	asYAML  = "yaml"
 )
 
-// outputFlag is --output, the format that a command writes in. It implements
-// [pflag.Value].
-type outputFlag struct {
+// formatFlag is a flag with the name of a format. It implements [pflag.Value].
+type formatFlag struct {
 	format  string
 	formats []string
 }
+
+func (f *formatFlag) Set(format string) error {
+	if !slices.Contains(f.formats, format) {
+		return fmt.Errorf("use one of %s", strings.Join(f.formats, ", "))
+	}
+	f.format = format
+	return nil
+}
+
+func (f *formatFlag) String() string { return f.format }
+func (f *formatFlag) Type() string   { return "format" }
+
+// outputFlag is --output, the format that a command writes in.
+type outputFlag struct{ formatFlag }
 
 // flag adds it. The first format is the default.
 func (o *outputFlag) flag(cmd *cobra.Command, formats ...string) {
 	o.format, o.formats = formats[0], formats
 	cmd.Flags().VarP(o, "output", "o", strings.Join(formats, ", "))
 }
-
-func (o *outputFlag) Set(format string) error {
-	if !slices.Contains(o.formats, format) {
-		return fmt.Errorf("use one of %s", strings.Join(o.formats, ", "))
-	}
-	o.format = format
-	return nil
-}
-
-func (o *outputFlag) String() string { return o.format }
-func (o *outputFlag) Type() string   { return "format" }
 
 // write writes a value as JSON or YAML, or calls table, which is only needed if
 // that is one of the formats.

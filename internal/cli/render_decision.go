@@ -66,8 +66,10 @@ type bandTable struct{ table }
 // they are not the default.
 func newBandTable() *bandTable {
 	return &bandTable{table{
-		columns:  []string{"RULE", "BAND", "COUNTS", "COST", "LEFT", "OWED", "OF", "FULL IN", "MODE", "BUCKET"},
-		optional: map[string]string{"COUNTS": rules.MeasureRequests, "COST": "1", "OWED": "0", "MODE": string(rules.ModeEnforce), "BUCKET": none},
+		columns: []string{"RULE", "BAND", "COUNTS", "COST", "LEFT", "OWED", "OF", "FULL IN", "MODE", "BUCKET"},
+		optional: map[string]string{
+			"COUNTS": rules.MeasureRequests, "COST": "1", "OWED": "0", "MODE": string(rules.ModeEnforce), "BUCKET": none,
+		},
 	}}
 }
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/rules"
@@ -26,7 +25,7 @@ func (a *topAnswers) health() []topLine {
 			add(red, "problem: %s", word(problem))
 		}
 	}
-	for _, text := range append(a.openBreakers(), a.unhealthy()...) {
+	for _, text := range a.serverProblems() {
 		add(red, "%s", text)
 	}
 	if n := a.Fleet.Total.Degraded; n > 0 {
@@ -57,38 +56,40 @@ func (a *topAnswers) health() []topLine {
 	return lines
 }
 
-// openBreakers has one text for each node of Redis that does not answer a server.
-func (a *topAnswers) openBreakers() []string {
-	type outage struct {
-		servers []string
-		longest time.Duration
-		err     string
+// serverProblem is what is wrong with servers, before and after their names.
+type serverProblem struct{ what, detail string }
+
+// serverProblems has one text for each node of Redis that does not answer, and for each
+// status and reason of servers that are not up. A node that is the reason has its text
+// already.
+func (a *topAnswers) serverProblems() []string {
+	servers := map[serverProblem][]string{}
+	var found []serverProblem
+	add := func(server, what, detail string) {
+		p := serverProblem{what, detail}
+		if servers[p] == nil {
+			found = append(found, p)
+		}
+		servers[p] = append(servers[p], server)
 	}
-	outages := map[string]*outage{}
-	var nodes []string
 	for i := range a.Fleet.Servers {
 		s := &a.Fleet.Servers[i]
+		explained := s.Status == "" || s.Status == "up"
 		for _, n := range s.Redis {
-			if !n.Open {
-				continue
+			if n.Open {
+				add(s.Name, "Redis "+word(n.Node)+" is unavailable from", n.Error)
+				explained = explained || strings.HasPrefix(s.Reason, n.Node+": ")
 			}
-			if outages[n.Node] == nil {
-				outages[n.Node] = &outage{err: n.Error}
-				nodes = append(nodes, n.Node)
-			}
-			o := outages[n.Node]
-			o.servers = append(o.servers, s.Name)
-			if n.Since != nil { // both by the clock of that server
-				o.longest = max(o.longest, s.ReportedAt.Sub(*n.Since))
-			}
+		}
+		if !explained {
+			add(s.Name, "health is "+word(s.Status)+" on", s.Reason)
 		}
 	}
 	var texts []string
-	for _, node := range nodes {
-		o := outages[node]
-		text := fmt.Sprintf("Redis %s is unavailable from %s for %s", word(node), a.names(o.servers), duration(o.longest))
-		if o.err != "" {
-			text += ": " + word(o.err)
+	for _, p := range found {
+		text := p.what + " " + a.names(servers[p])
+		if p.detail != "" {
+			text += ": " + word(p.detail)
 		}
 		texts = append(texts, text)
 	}
@@ -101,33 +102,4 @@ func (a *topAnswers) names(servers []string) string {
 		return word(strings.Join(servers, ", "))
 	}
 	return "all servers"
-}
-
-// unhealthy has one text for each status and reason of servers that are not up. An open
-// breaker that is the reason has its text already.
-func (a *topAnswers) unhealthy() []string {
-	type health struct{ status, reason string }
-	servers := map[health][]string{}
-	var found []health
-	for i := range a.Fleet.Servers {
-		s := &a.Fleet.Servers[i]
-		known := slices.ContainsFunc(s.Redis, func(n admin.RedisNode) bool { return n.Open && strings.HasPrefix(s.Reason, n.Node+": ") })
-		if s.Status == "" || s.Status == "up" || known {
-			continue
-		}
-		h := health{s.Status, s.Reason}
-		if servers[h] == nil {
-			found = append(found, h)
-		}
-		servers[h] = append(servers[h], s.Name)
-	}
-	var texts []string
-	for _, h := range found {
-		text := fmt.Sprintf("health is %s on %s", word(h.status), a.names(servers[h]))
-		if h.reason != "" {
-			text += ": " + word(h.reason)
-		}
-		texts = append(texts, text)
-	}
-	return texts
 }

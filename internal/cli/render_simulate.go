@@ -14,7 +14,8 @@ func writeSimulation(out io.Writer, r *simulate.Report) {
 	paint := painter(out)
 	if r.Requests > 0 {
 		printf(out, "%s from %s to %s\n", count(int(r.Requests), "request"), moment(r.From), moment(r.To))
-		printf(out, "%s would limit %s of them", printable.Line(r.Proposed.RuleSet, maxCell), paint(red, limitedOf(r.Proposed.Limited, r.Requests)))
+		limited := paint(red, limitedOf(r.Proposed.Limited, r.Requests))
+		printf(out, "%s would limit %s of them", printable.Line(r.Proposed.RuleSet, maxCell), limited)
 		if r.Logged429 > 0 {
 			printf(out, "; when they were logged, %d were answered with 429", r.Logged429)
 		}
@@ -53,7 +54,9 @@ func writeDifference(out io.Writer, r *simulate.Report) {
 
 func writeSimulatedRules(out io.Writer, r *simulate.Report) {
 	t := table{
-		columns:  []string{"RULE", "DOES", "REQUESTS", "LIMITED", "NEWLY", "BY CURRENT", "NO LONGER", "CALLERS", "LIMITED CALLERS", "PEAK MINUTE"},
+		columns: []string{
+			"RULE", "DOES", "REQUESTS", "LIMITED", "NEWLY", "BY CURRENT", "NO LONGER", "CALLERS", "LIMITED CALLERS", "PEAK MINUTE",
+		},
 		optional: map[string]string{"DOES": "limit", "NEWLY": none, "BY CURRENT": none, "NO LONGER": none},
 	}
 	for _, c := range r.RuleChanges() {
@@ -74,7 +77,8 @@ func writeSimulatedRules(out io.Writer, r *simulate.Report) {
 		if rule.MoreCallers {
 			more = "more than "
 		}
-		t.add(rule.Rule, c.Does(), requests, limited, newly, byCurrent, noLonger, fmt.Sprint(more, rule.Callers), fmt.Sprint(more, rule.LimitedCallers), peak)
+		t.add(rule.Rule, c.Does(), requests, limited, newly, byCurrent, noLonger,
+			fmt.Sprint(more, rule.Callers), fmt.Sprint(more, rule.LimitedCallers), peak)
 	}
 	t.write(out)
 }
@@ -83,7 +87,10 @@ func writeSimulatedRules(out io.Writer, r *simulate.Report) {
 const minuteLayout = "2006-01-02T15:04Z"
 
 func writeWorstCallers(out io.Writer, r *simulate.Report) {
-	t := table{columns: []string{"RULE", "WORST CALLERS", "REQUESTS", "LIMITED", "NEWLY", "MAY BE MORE BY"}, optional: map[string]string{"NEWLY": none, "MAY BE MORE BY": "0"}}
+	t := table{
+		columns:  []string{"RULE", "WORST CALLERS", "REQUESTS", "LIMITED", "NEWLY", "MAY BE MORE BY"},
+		optional: map[string]string{"NEWLY": none, "MAY BE MORE BY": "0"},
+	}
 	for i := range r.Proposed.Rules {
 		rule := &r.Proposed.Rules[i]
 		for _, c := range rule.WorstCallers {
@@ -117,7 +124,10 @@ func writeMinutes(out io.Writer, r *simulate.Report) {
 
 // writeLogs writes what was read, and what could not be.
 func writeLogs(out io.Writer, r *simulate.Report) {
-	t := table{columns: []string{"LOG", "FORMAT", "LINES", "REQUESTS", "NOT PARSED", "TOO LONG"}, optional: map[string]string{"TOO LONG": "0"}}
+	t := table{
+		columns:  []string{"LOG", "FORMAT", "LINES", "REQUESTS", "NOT PARSED", "TOO LONG"},
+		optional: map[string]string{"TOO LONG": "0"},
+	}
 	for i := range r.Logs {
 		l := &r.Logs[i]
 		t.add(l.Name, l.Format, l.Lines, l.Requests, l.Unparsed, l.TooLong)

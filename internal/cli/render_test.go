@@ -15,7 +15,7 @@ func TestRender_ControlCharacters(t *testing.T) {
 	const evil = "a\x1b[31m\u009b2J\u202e\x7f\r\nb"
 	for _, format := range []string{asTable, asJSON, asYAML} {
 		var out strings.Builder
-		output := outputFlag{format: format}
+		output := outputFlag{formatFlag{format: format}}
 		list := table{columns: []string{"TEXT", "MORE"}}
 		list.add(evil, strings.Repeat("x", 100))
 		if err := output.write(&out, []any{map[string]string{evil: evil}}, list.write); err != nil {

@@ -42,7 +42,7 @@ func (a *topAnswers) lines(width, height int, title string, notes []topLine) []t
 	add("")
 	add(a.history("allowed", a.Live.Series.Allowed, width), a.history("limited", a.Live.Series.Limited, width))
 	add("")
-	rules, callers := a.rules().lines(width), a.callers().lines(width)
+	rules, callers := a.rules(width), a.callers(width)
 	if height > 0 {
 		free := max(0, height-len(lines)-1)
 		n := min(len(rules), max(free/2, free-len(callers)))
@@ -109,27 +109,35 @@ func slower(a, b *float64) *float64 {
 func (a *topAnswers) history(name string, values []*float64, width int) string {
 	line, peak := sparkline(values, width-len("allowed ")-len(" max 9999/s"))
 	text := fmt.Sprintf("%-7s %s max %s/s", name, line, rate(peak))
-	if span := " in " + duration(time.Duration(len(values)*a.Live.StepSeconds)*time.Second); len(values) > 0 && cells(text+span) <= width {
+	span := " in " + duration(time.Duration(len(values)*a.Live.StepSeconds)*time.Second)
+	if len(values) > 0 && cells(text+span) <= width {
 		text += span
 	}
 	return cut(text, width)
 }
 
-func (a *topAnswers) rules() *fitTable {
-	t := &fitTable{columns: []fitColumn{{"RULE, PER SECOND", cutStart}, {title: "LIMITED"}, {title: "ALLOWED"}, {title: "DENIED"}, {title: "DEGRADED"}, {title: "SHADOW"}, {title: "WAITING"}}}
+// minName is how far the name of a rule or a caller is cut, so that numbers stay on the
+// screen.
+const minName = 20
+
+func (a *topAnswers) rules(width int) []string {
+	t := table{columns: []string{"RULE, PER SECOND", "LIMITED", "ALLOWED", "DENIED", "DEGRADED", "SHADOW", "WAITING"}}
+	longest := max(minName, width-len("  LIMITED  ALLOWED  DENIED  DEGRADED  SHADOW  WAITING"))
 	for i := range a.Live.Rules {
 		r := &a.Live.Rules[i]
-		t.add(r.RuleSet+"/"+r.Rule, rate(r.Limited), rate(r.Allowed), rate(r.Denied), rate(r.Degraded), rate(r.Shadow), rate(r.Waiting))
+		t.add(cutStart(word(r.RuleSet+"/"+r.Rule), longest),
+			rate(r.Limited), rate(r.Allowed), rate(r.Denied), rate(r.Degraded), rate(r.Shadow), rate(r.Waiting))
 	}
 	if len(t.rows) == 0 {
-		return &fitTable{columns: []fitColumn{{"No requests in the last 10 seconds.", cut}}}
+		return []string{cut("No requests in the last 10 seconds.", width)}
 	}
-	return t
+	return t.lines(width)
 }
 
-func (a *topAnswers) callers() *fitTable {
+func (a *topAnswers) callers(width int) []string {
 	last := duration(a.Live.End.Sub(a.Callers.Since))
-	t := &fitTable{columns: []fitColumn{{"LIMITED CALLER", cut}, {"RULE", cutStart}, {title: "IN " + last}, {title: "PER SECOND"}}}
+	t := table{columns: []string{"LIMITED CALLER", "RULE", "IN " + last, "PER SECOND"}}
+	longest := max(minName, (width-len("    IN 1m35s    PER SECOND"))/2)
 	for i := range a.Callers.Callers {
 		c := &a.Callers.Callers[i]
 		number := fmt.Sprint(c.Count)
@@ -140,12 +148,12 @@ func (a *topAnswers) callers() *fitTable {
 		if c.Shadow {
 			rule += " (shadow)"
 		}
-		t.add(callerName(c), rule, number, rate(c.PerSecond))
+		t.add(cut(word(callerName(c)), longest), cutStart(word(rule), longest), number, rate(c.PerSecond))
 	}
 	if len(t.rows) == 0 {
-		return &fitTable{columns: []fitColumn{{fmt.Sprintf("No caller was limited in the last %s.", last), cut}}}
+		return []string{cut(fmt.Sprintf("No caller was limited in the last %s.", last), width)}
 	}
-	return t
+	return t.lines(width)
 }
 
 // callerName is the identity if the server shows it, else the first digits of the

@@ -138,7 +138,7 @@ func TestRuleSetDocument_Defaults(t *testing.T) {
 		}
 		for _, format := range []string{asYAML, asJSON} {
 			var out strings.Builder
-			output := outputFlag{format: format}
+			output := outputFlag{formatFlag{format: format}}
 			if err := output.write(&out, doc, nil); err != nil {
 				t.Fatal(err)
 			}

@@ -64,7 +64,9 @@ func (t *target) run(cmd *cobra.Command, on need, do func(context.Context, admin
 
 // runRequest is run with the request of the flags, in the default rule set if
 // they name none.
-func (t *target) runRequest(cmd *cobra.Command, on need, flags *requestFlags, do func(context.Context, admin.Operator, *fluxgate.Request) error) error {
+func (t *target) runRequest(
+	cmd *cobra.Command, on need, flags *requestFlags, do func(context.Context, admin.Operator, *fluxgate.Request) error,
+) error {
 	req, err := flags.read()
 	if err != nil {
 		return err

@@ -65,14 +65,17 @@ func (s *serverFlags) flags(cmd *cobra.Command, of listener) {
 	if set := os.Getenv(of.variable); set != "" {
 		address, s.variable = set, of.variable
 	}
-	cmd.Flags().StringVarP(&s.server, "server", "s", address, "address of the server, its setting "+of.setting+"; "+of.variable+" is the default if it is set")
+	cmd.Flags().StringVarP(&s.server, "server", "s", address,
+		"address of the server, its setting "+of.setting+"; "+of.variable+" is the default if it is set")
 	s.credentialFlags(cmd, "--server")
 }
 
 // credentialFlags adds the flags besides the address, which another flag has.
 func (s *serverFlags) credentialFlags(cmd *cobra.Command, address string) {
 	flags := cmd.Flags()
-	flags.StringVar(&s.tokenFile, "token-file", "", "file with the bearer token (default: "+tokenVariable+" is the token, or "+tokenFileVariable+" names the file); sent to another machine only if "+address+" begins with https:// or http://")
+	flags.StringVar(&s.tokenFile, "token-file", "", "file with the bearer token (default: "+tokenVariable+
+		" is the token, or "+tokenFileVariable+" names the file); sent to another machine only if "+address+
+		" begins with https:// or http://")
 	flags.StringVar(&s.caFile, "ca-file", "", "file with the CA certificates to verify the server with (default: "+caFileVariable+")")
 	flags.StringVar(&s.certFile, "cert-file", "", "file with the client certificate (default: "+certFileVariable+")")
 	flags.StringVar(&s.keyFile, "key-file", "", "file with the key of the client certificate (default: "+keyFileVariable+")")
@@ -122,6 +125,9 @@ func (s *serverFlags) invalidAddress(err error) error {
 	return usage("%s: %w", cmp.Or(s.variable, "--server"), err)
 }
 
+var errUnencrypted = errors.New("the token would be sent unencrypted: " +
+	"begin the address with https://, or with http:// on a network that you trust")
+
 // credentials reads the token and the TLS files.
 func (s *serverFlags) credentials() (admin.Secret, *tls.Config, error) {
 	token, err := s.readToken()
@@ -129,7 +135,7 @@ func (s *serverFlags) credentials() (admin.Secret, *tls.Config, error) {
 		return nil, nil, fmt.Errorf("reading the token: %w", err)
 	}
 	if u, err := url.Parse(s.server); len(token) > 0 && s.implied && (err != nil || !syntax.IsLoopback(u.Hostname())) {
-		return nil, nil, s.invalidAddress(errors.New("the token would be sent unencrypted: begin the address with https://, or with http:// on a network that you trust"))
+		return nil, nil, s.invalidAddress(errUnencrypted)
 	}
 	if s.caFile == "" && s.certFile == "" {
 		return token, nil, nil
@@ -208,13 +214,15 @@ func (s *serverFlags) advice(err error) string {
 	case status == http.StatusUnauthorized && s.token == "" && s.tokenFile == "":
 		return "the server requires authentication: use --token-file or " + tokenVariable + ", or --cert-file and --key-file"
 	case status == http.StatusUnauthorized:
-		return "the server does not accept the token in " + cmp.Or(s.tokenFile, tokenVariable) + ": it may be for another server, or have expired"
+		return fmt.Sprintf("the server does not accept the token in %s: it may be for another server, or have expired",
+			cmp.Or(s.tokenFile, tokenVariable))
 	case status == http.StatusForbidden:
 		return "use a token with that role: server.auth in the server's configuration lists the roles of each caller"
 	case status == http.StatusTooManyRequests:
 		return "server.admin-rate in the server's configuration is the number of requests per minute that one caller may send"
 	case status == http.StatusNotFound:
-		return fmt.Sprintf("is %s the address of %s? a server has two: %s and %s", s.address(), s.listener.setting, httpListener.setting, adminListener.setting)
+		return fmt.Sprintf("is %s the address of %s? a server has two: %s and %s",
+			s.address(), s.listener.setting, httpListener.setting, adminListener.setting)
 	case status == http.StatusBadRequest && !explained && strings.HasPrefix(s.server, "http://"):
 		return "does the server use TLS? then its address begins with https://"
 	case status != 0, errors.Is(err, client.ErrUndecided): // the request was not sent

@@ -14,7 +14,8 @@ func Detail(d *fluxgate.Decision) string {
 	case fluxgate.ReasonDenied:
 		return "A rule denies this request."
 	case fluxgate.ReasonBadPath:
-		return "The path is too long or can be read in more than one way: send it without #, backslash, %2F, dot segments and empty segments."
+		return "The path is too long or can be read in more than one way: " +
+			"send it without #, backslash, %2F, dot segments and empty segments."
 	case fluxgate.ReasonTooManyRules:
 		return "More rules apply to this request than can be counted."
 	case fluxgate.ReasonMissingIdentity:

@@ -17,11 +17,6 @@ func (t *translator) redis() {
 	if t.isTrue("REDIS_PERSECOND") {
 		t.note("REDIS_PERSECOND", "limits by the second are counted in the Redis of REDIS_URL too")
 	}
-	for name := range t.environ {
-		if strings.HasPrefix(name, "REDIS_PERSECOND_") {
-			t.get(name) // REDIS_PERSECOND says it
-		}
-	}
 }
 
 // redisURI translates the address of Redis. Nothing of it is in a message: it may have a
@@ -78,14 +73,10 @@ func (t *translator) redisURI() {
 }
 
 func (t *translator) redisTLS(encrypted bool) {
-	for _, file := range []struct{ key, name string }{
-		{"redis.tls.ca-file", "REDIS_TLS_CACERT"}, {"redis.tls.cert-file", "REDIS_TLS_CLIENT_CERT"}, {"redis.tls.key-file", "REDIS_TLS_CLIENT_KEY"},
-	} {
-		if encrypted {
-			t.copy(file.key, file.name)
-		} else if t.get(file.name) != "" {
-			t.ignore(file.name, "REDIS_TLS is not true")
-		}
+	if encrypted {
+		t.copy("redis.tls.ca-file", "REDIS_TLS_CACERT")
+		t.copy("redis.tls.cert-file", "REDIS_TLS_CLIENT_CERT")
+		t.copy("redis.tls.key-file", "REDIS_TLS_CLIENT_KEY")
 	}
 	t.refuseTrue("REDIS_TLS_SKIP_HOSTNAME_VERIFICATION", "is not supported: use the name that is in the certificate")
 }

@@ -89,7 +89,9 @@ func (c *callers) worst(most int) []Caller {
 	found := []Caller{}
 	for i := range c.all {
 		if k := &c.all[i]; len(found) < most && k.limited > 0 {
-			found = append(found, Caller{Identity: k.identity, Requests: k.requests, Limited: k.limited, Error: k.missed, Changed: k.changed})
+			found = append(found, Caller{
+				Identity: k.identity, Requests: k.requests, Limited: k.limited, Error: k.missed, Changed: k.changed,
+			})
 		}
 	}
 	return found

@@ -1,7 +1,7 @@
 package simulate
 
 import (
-	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -95,39 +95,26 @@ func quoted(s string) (value, rest string, err error) {
 // unescape resolves the escapes of nginx (\x22) and Apache (\" \\ \t \xhh). What is no
 // escape stays as it is.
 func unescape(s string) string {
-	if strings.IndexByte(s, '\\') < 0 {
+	if !strings.Contains(s, `\`) {
 		return s
 	}
 	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] != '\\' || i+1 == len(s) {
-			b.WriteByte(s[i])
-			continue
+	for {
+		before, _, found := strings.Cut(s, `\`)
+		b.WriteString(before)
+		if !found {
+			return b.String()
 		}
-		i++
-		switch s[i] {
-		case '"', '\\':
-			b.WriteByte(s[i])
-		case 't':
-			b.WriteByte('\t')
-		case 'n':
-			b.WriteByte('\n')
-		case 'r':
-			b.WriteByte('\r')
-		case 'x':
-			var c byte
-			if len(s) >= i+3 {
-				if _, err := fmt.Sscanf(s[i+1:i+3], "%02x", &c); err == nil {
-					b.WriteByte(c)
-					i += 2
-					continue
-				}
-			}
-			b.WriteString(`\x`)
-		default:
+		c, multibyte, rest, err := strconv.UnquoteChar(s[len(before):], '"')
+		switch {
+		case err != nil:
 			b.WriteByte('\\')
-			b.WriteByte(s[i])
+			rest = s[len(before)+1:]
+		case multibyte:
+			b.WriteRune(c)
+		default:
+			b.WriteByte(byte(c))
 		}
+		s = rest
 	}
-	return b.String()
 }

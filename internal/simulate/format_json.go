@@ -19,17 +19,17 @@ type jsonFields struct{ fields []jsonField }
 // request.
 type jsonField struct{ part, path string }
 
-// defaultFields are what common servers and libraries write: nginx, Envoy, Caddy and
-// others. Of those for one part, the first that a line has counts.
-var defaultFields = []jsonField{
-	{"time", "time"}, {"time", "ts"}, {"time", "timestamp"}, {"time", "@timestamp"}, {"time", "start_time"}, {"time", "time_iso8601"}, {"time", "time_local"},
-	{"ip", "ip"}, {"ip", "client_ip"}, {"ip", "client.ip"}, {"ip", "remote_addr"}, {"ip", "remote_ip"}, {"ip", "request.client_ip"}, {"ip", "request.remote_ip"},
-	{"method", "method"}, {"method", "request_method"}, {"method", "request.method"},
-	{"path", "path"}, {"path", "uri"}, {"path", "request_uri"}, {"path", "request.uri"},
-	{"host", "host"}, {"host", "http_host"}, {"host", "authority"}, {"host", "request.host"},
-	{"user", "user"}, {"user", "user_id"}, {"user", "remote_user"},
-	{"status", "status"}, {"status", "response_code"},
-	{"request", "request"},
+// defaultPaths are where common servers and libraries write the parts of a request: nginx,
+// Envoy, Caddy and others. The first that a line has counts.
+var defaultPaths = map[string][]string{
+	"time":    {"time", "ts", "timestamp", "@timestamp", "start_time", "time_iso8601", "time_local"},
+	"ip":      {"ip", "client_ip", "client.ip", "remote_addr", "remote_ip", "request.client_ip", "request.remote_ip"},
+	"method":  {"method", "request_method", "request.method"},
+	"path":    {"path", "uri", "request_uri", "request.uri"},
+	"host":    {"host", "http_host", "authority", "request.host"},
+	"user":    {"user", "user_id", "remote_user"},
+	"status":  {"status", "response_code"},
+	"request": {"request"},
 }
 
 // parts are those of a request that a field can be, without header.NAME, attr.NAME and
@@ -58,14 +58,17 @@ func newJSONFields(mapping []string) (*jsonFields, error) {
 			f.part = "header." + textproto.CanonicalMIMEHeaderKey(name)
 		case (kind == "attr" || kind == "cost") && name != "":
 		default:
-			return nil, fmt.Errorf("%q is not a part of a request: use one of %s, header.NAME, attr.NAME, cost.MEASURE", part, strings.Join(parts, ", "))
+			return nil, fmt.Errorf("%q is not a part of a request: use one of %s, header.NAME, attr.NAME, cost.MEASURE",
+				part, strings.Join(parts, ", "))
 		}
 		fields = append(fields, f)
 	}
-	given := len(fields)
-	for _, f := range defaultFields {
-		if !slices.ContainsFunc(fields[:given], func(g jsonField) bool { return g.part == f.part }) {
-			fields = append(fields, f)
+	for part, paths := range defaultPaths {
+		if slices.ContainsFunc(fields, func(f jsonField) bool { return f.part == part }) {
+			continue
+		}
+		for _, path := range paths {
+			fields = append(fields, jsonField{part, path})
 		}
 	}
 	// Those of one part follow each other, and a request line follows the path.

@@ -1,79 +1,39 @@
 package simulate
 
 import (
-	"bytes"
+	"bufio"
 	"errors"
 	"io"
 	"strings"
 )
 
-const (
-	// maxLine is how long a line may be. Longer ones are counted and skipped.
-	maxLine = 65_536
-	// chunkSize is how much is read at once.
-	chunkSize = 4 * maxLine
-)
+// maxLine is how long a line may be. Longer ones are counted and skipped.
+const maxLine = 65_536
 
-// lineReader cuts a stream into lines. It makes one string of each chunk, of which the
-// lines are parts: a line costs no allocation.
+// lineReader cuts a stream into lines.
 type lineReader struct {
-	r      io.Reader
+	r      *bufio.Reader
 	number int64 // of the last line that was returned
-
-	text    string // lines that are complete
-	buffer  []byte
-	rest    int  // how much of buffer is the beginning of a line
-	tooLong bool // the beginning of the line was dropped
-	err     error
 }
 
 func newLineReader(r io.Reader) *lineReader {
-	return &lineReader{r: r, buffer: make([]byte, chunkSize)}
+	return &lineReader{r: bufio.NewReaderSize(r, maxLine+len("\n"))}
 }
 
 // next returns the next line without its end. The error is errLong for a line that is too
-// long, and else that of the stream.
-func (l *lineReader) next() (line string, err error) {
-	for l.text == "" {
-		if l.err != nil {
-			return l.last()
-		}
-		l.fill()
+// long, and else that of the stream. What precedes a failure is not a line.
+func (l *lineReader) next() (string, error) {
+	line, err := l.r.ReadSlice('\n')
+	long := errors.Is(err, bufio.ErrBufferFull)
+	for errors.Is(err, bufio.ErrBufferFull) {
+		_, err = l.r.ReadSlice('\n')
 	}
-	line, l.text, _ = strings.Cut(l.text, "\n")
-	return l.checked(line)
-}
-
-// checked returns a line, or errLong.
-func (l *lineReader) checked(line string) (string, error) {
+	if err != nil && (!errors.Is(err, io.EOF) || len(line) == 0) {
+		return "", err
+	}
 	l.number++
-	dropped := l.tooLong
-	l.tooLong = false
-	if dropped || len(line) > maxLine {
+	if long {
 		return "", errLong
 	}
-	return strings.TrimSuffix(line, "\r"), nil
-}
-
-// last returns what is left at the end. What precedes a failure is not a line.
-func (l *lineReader) last() (string, error) {
-	if !errors.Is(l.err, io.EOF) || l.rest == 0 && !l.tooLong {
-		return "", l.err
-	}
-	line := string(l.buffer[:l.rest])
-	l.rest = 0
-	return l.checked(line)
-}
-
-// fill reads once, and keeps the beginning of a line for the next time.
-func (l *lineReader) fill() {
-	n, err := l.r.Read(l.buffer[l.rest:])
-	l.err = err
-	read := l.buffer[:l.rest+n]
-	end := bytes.LastIndexByte(read, '\n') + 1
-	l.text = string(read[:end])
-	l.rest = copy(l.buffer, read[end:])
-	if l.rest > maxLine && l.text == "" { // else the lines in text are first
-		l.rest, l.tooLong = 0, true
-	}
+	return strings.TrimSuffix(strings.TrimSuffix(string(line), "\n"), "\r"), nil
 }

@@ -12,7 +12,7 @@ import (
 // Lines are the same however the stream is cut into reads.
 func TestLineReader_Reads_NoRace(t *testing.T) {
 	long, most := strings.Repeat("x", maxLine+1), strings.Repeat("y", maxLine)
-	giant := strings.Repeat("z", 2*chunkSize)
+	giant := strings.Repeat("z", 2*4*maxLine)
 	const dropped = "(too long)"
 	for _, c := range []struct {
 		name   string

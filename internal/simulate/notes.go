@@ -9,69 +9,43 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// contents are the optional parts of requests that any line of the logs has. A rule that
-// looks at others is not simulated as it would work.
-type contents struct {
-	ip, user, apiKey, host bool
-	headers, attributes    map[string]bool
-	costs                  map[string]bool // by measure
-}
+// contents are the parts of requests that any line of the logs has, in the spelling of
+// compositeKeyFields, and the measures of costs. A rule that looks at others is not
+// simulated as it would work.
+type contents map[string]bool
 
-func newContents() contents {
-	return contents{headers: map[string]bool{}, attributes: map[string]bool{}, costs: map[string]bool{}}
-}
+// maxParts bounds how many parts are kept. A mapping has fewer.
+const maxParts = 1_000
 
 // add notes what a request has.
-func (c *contents) add(req *fluxgate.Request) {
-	c.ip = c.ip || req.IP.IsValid()
-	c.user = c.user || req.UserID != ""
-	c.apiKey = c.apiKey || req.APIKey != ""
-	c.host = c.host || req.Host != ""
-	note(c.headers, req.Headers)
-	note(c.attributes, req.Attributes)
-	note(c.costs, req.Costs)
-}
-
-func note[V any](known map[string]bool, names map[string]V) {
-	for name := range names {
-		if !known[name] && len(known) < maxNames {
-			known[name] = true
-		}
+func (c contents) add(req *fluxgate.Request) {
+	c.note("ip", req.IP.IsValid())
+	c.note("userId", req.UserID != "")
+	c.note("apiKey", req.APIKey != "")
+	c.note("host", req.Host != "")
+	for name := range req.Headers {
+		c.note("header:"+strings.ToLower(name), true)
+	}
+	for name := range req.Attributes {
+		c.note("attr:"+name, true)
+	}
+	for measure := range req.Costs {
+		c.note("cost:"+measure, true)
 	}
 }
 
-// maxNames bounds how many names are kept. A mapping has fewer.
-const maxNames = 1_000
+func (c contents) note(part string, present bool) {
+	if present && len(c) < maxParts {
+		c[part] = true
+	}
+}
 
-// has reports whether any line has a part, in the spelling of compositeKeyFields.
-func (c *contents) has(part string) bool {
-	switch part {
-	case "ip":
-		return c.ip
-	case "userId":
-		return c.user
-	case "apiKey":
-		return c.apiKey
-	case "host":
-		return c.host
-	case "method", "path":
-		return true
+// has reports whether any line has a part.
+func (c contents) has(part string) bool {
+	if strings.HasPrefix(part, "header:") {
+		part = strings.ToLower(part)
 	}
-	kind, name, _ := strings.Cut(part, ":")
-	known := c.attributes
-	switch kind {
-	case "header":
-		known = c.headers
-	case "attr":
-	default:
-		return false // a descriptor
-	}
-	for found := range known {
-		if found == name || kind == "header" && strings.EqualFold(found, name) {
-			return true
-		}
-	}
-	return false
+	return part == "method" || part == "path" || c[part]
 }
 
 // keyFields are the parts of the key of a rule, in the spelling of compositeKeyFields.
@@ -120,7 +94,7 @@ func needsHeaders(set *rules.Set) bool {
 }
 
 // notes say where a rule set is simulated differently from how a server decides.
-func (r *replica) notes(has *contents) []string {
+func (r *replica) notes(has contents) []string {
 	var notes []string
 	for _, c := range r.rules {
 		say := func(format string, args ...any) {
@@ -141,12 +115,13 @@ func (r *replica) notes(has *contents) []string {
 		if c.rule.Mode == rules.ModeShadow && c.rule.Action != "" && c.rule.Action != rules.ActionLimit {
 			say("a rule in shadow mode that does not limit has no effect")
 		}
-		if measure := c.rule.Measure(); measure != rules.MeasureRequests && !has.costs[measure] {
+		if measure := c.rule.Measure(); measure != rules.MeasureRequests && !has.has("cost:"+measure) {
 			say("no line has a cost in %s, so every request costs 1: name the field with --field cost.%s=NAME", measure, measure)
 		}
 	}
 	if evicted := r.store.Stats().Evicted; evicted > 0 {
-		notes = append(notes, fmt.Sprintf("%d buckets of %s were evicted before they were full, because there were more than 1,000,000: fewer requests are limited than should be", evicted, r.set.ID()))
+		notes = append(notes, fmt.Sprintf("%d buckets of %s were evicted before they were full, because there were more than "+
+			"1,000,000: fewer requests are limited than should be", evicted, r.set.ID()))
 	}
 	return notes
 }

@@ -70,7 +70,7 @@ func newReplay(cfg Config) (*replay, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &replay{report: &Report{BusiestMinutes: []Minute{}, Notes: []string{}}, contents: newContents()}
+	r := &replay{report: &Report{BusiestMinutes: []Minute{}, Notes: []string{}}, contents: contents{}}
 	r.minutes = topMinutes{most: cfg.Top, measure: func(m *Minute) int64 { return m.Requests }}
 	format := formatter{format: cfg.Format, fields: fields, headers: needsHeaders(cfg.Proposed)}
 	if r.proposed, err = newReplica(cfg.Proposed, cfg.Top); err != nil {
@@ -89,7 +89,7 @@ func newReplay(cfg Config) (*replay, error) {
 		}
 		r.sources = append(r.sources, s)
 	}
-	r.merger = newMerger(slices.Clone(r.sources))
+	r.merger = newMerger(r.sources)
 	return r, nil
 }
 
@@ -149,11 +149,11 @@ func (r *replay) finish() *Report {
 	r.minutes.close()
 	report.BusiestMinutes = append(report.BusiestMinutes, r.minutes.best...)
 	if report.Requests > 0 { // else no line has anything
-		report.Notes = append(report.Notes, r.proposed.notes(&r.contents)...)
+		report.Notes = append(report.Notes, r.proposed.notes(r.contents)...)
 	}
 	report.Proposed = r.proposed.result()
 	if r.current != nil {
-		for _, note := range r.current.notes(&r.contents) {
+		for _, note := range r.current.notes(r.contents) {
 			if report.Requests > 0 && !slices.Contains(report.Notes, note) {
 				report.Notes = append(report.Notes, note)
 			}

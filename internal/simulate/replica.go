@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/calendar"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/memstore"
@@ -31,7 +32,7 @@ type replica struct {
 // ruleCount is what one rule did.
 type ruleCount struct {
 	rule              *rules.Rule
-	quotas            *quotaClock
+	zones             map[int]*time.Location // of the quotas among its bands
 	requests, limited int64
 	callers           callers
 	series            *series
@@ -51,11 +52,11 @@ func newReplica(set *rules.Set, most int) (*replica, error) {
 		if rule.Disabled {
 			continue
 		}
-		quotas, err := newQuotaClock(&rule)
+		zones, err := quotaZones(&rule)
 		if err != nil {
 			return nil, err
 		}
-		c := &ruleCount{rule: &rule, quotas: quotas, callers: callersOf(set.Len())}
+		c := &ruleCount{rule: &rule, zones: zones, callers: callersOf(set.Len())}
 		c.peak = topMinutes{most: 1, measure: func(m *Minute) int64 { return m.Limited }}
 		r.rules = append(r.rules, c)
 		r.byID[rule.ID] = c
@@ -191,7 +192,24 @@ func (r *replica) result() Result {
 	return result
 }
 
-// quotaStore is a store whose quotas follow the calendar of the log.
+// quotaZones returns the time zones of the quotas of a rule, by band.
+func quotaZones(r *rules.Rule) (map[int]*time.Location, error) {
+	zones := map[int]*time.Location{}
+	for i, b := range r.Bands {
+		if b.Kind != rules.Quota {
+			continue
+		}
+		zone, err := calendar.Zone(b.Timezone)
+		if err != nil {
+			return nil, err
+		}
+		zones[i] = zone
+	}
+	return zones, nil
+}
+
+// quotaStore is a store whose quotas follow the calendar of the log. The engine takes the
+// periods of the clock of this machine, which is right for a server.
 type quotaStore struct {
 	*memstore.Store
 	now   int64
@@ -201,8 +219,14 @@ type quotaStore struct {
 // Take implements [store.Store].
 func (s *quotaStore) Take(ctx context.Context, demands []store.Demand, out *store.Outcome) error {
 	for i := range demands {
-		if c := s.rules[demands[i].Key.Rule]; c.quotas != nil {
-			demands[i].Bands = c.quotas.at(s.now, demands[i].Bands)
+		d, c := &demands[i], s.rules[demands[i].Key.Rule]
+		if len(c.zones) > 0 {
+			d.Bands = slices.Clone(d.Bands) // the engine keeps the list
+		}
+		for j, zone := range c.zones {
+			for k, edge := range calendar.Edges(c.rule.Bands[j].Period, zone, time.UnixMicro(s.now)) {
+				d.Bands[j].Edges[k] = edge.UnixMicro()
+			}
 		}
 	}
 	return s.Store.Take(ctx, demands, out)

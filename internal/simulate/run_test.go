@@ -409,7 +409,7 @@ func TestRun_Progress(t *testing.T) {
 // Hostile lines are counted and shown as text, never as something else.
 func TestRun_HostileLines(t *testing.T) {
 	const script = `<script>alert(1)</script>`
-	giant := strings.Repeat("x", 3*chunkSize)
+	giant := strings.Repeat("x", 3*4*maxLine)
 	text := script + "\n" + giant + "\n" + line("192.0.2.1", 1, "/ok") + "\x00\x00\n\n" + strings.Repeat("y", maxLine+1) + "\r\n" +
 		line("192.0.2.1", 2, "/"+script) + "\xff\xfe\xfd\n" + strings.Replace(line("192.0.2.1", 3, "/"), "- - [", "- "+script+"\x1b[31m\xff [", 1) + giant
 	set := ruleSet(t, rules.Rule{ID: "by", Scope: rules.ScopeComposite, KeyFields: []string{"userId", "path"}, Bands: []rules.Band{{Capacity: 1, Refill: time.Hour}}})

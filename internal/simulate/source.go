@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"time"
 
@@ -100,6 +101,9 @@ func (s *source) order() {
 	}
 }
 
+// query is the query of a path, which may have secrets in it.
+var query = regexp.MustCompile(`\?[^ "]*`)
+
 // skip counts a line that cannot be used.
 func (s *source) skip(line string, why error) {
 	if errors.Is(why, errLong) {
@@ -112,7 +116,7 @@ func (s *source) skip(line string, why error) {
 	}
 	first := &SkippedLine{Line: s.lines.number, Reason: why.Error()}
 	if !s.format.fields.hasSecrets() {
-		first.Text = printable.Line(withoutQueries(line), 160)
+		first.Text = printable.Line(query.ReplaceAllString(line, "?…"), 160)
 	}
 	s.log.FirstSkipped = first
 }
@@ -130,23 +134,5 @@ func (s *source) end(err error) {
 func (s *source) fail(err error) {
 	if s.log.Problem == "" {
 		s.log.Problem = fmt.Sprintf("cannot be read beyond line %d: %v", s.log.Lines, err)
-	}
-}
-
-// withoutQueries replaces the queries of paths, which may have secrets in them.
-func withoutQueries(line string) string {
-	var b strings.Builder
-	for {
-		before, query, found := strings.Cut(line, "?")
-		b.WriteString(before)
-		if !found {
-			return b.String()
-		}
-		b.WriteString("?…")
-		end := strings.IndexAny(query, " \"")
-		if end < 0 {
-			end = len(query)
-		}
-		line = query[end:]
 	}
 }

@@ -2,6 +2,7 @@ package yamltree
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -84,19 +85,13 @@ func (e *excerpt) secret(line int) bool {
 }
 
 // secretNames are names of fields with secrets, without - and _.
-var secretNames = []string{"apikey", "authorization", "cookie", "secret", "password"}
+var secretNames = regexp.MustCompile(`(?i)apikey|authorization|cookie|secret|password`)
 
 var separators = strings.NewReplacer("-", "", "_", "")
 
 // NamesSecret reports whether a string contains the name of a secret.
 func NamesSecret(s string) bool {
-	s = strings.ToLower(separators.Replace(s))
-	for _, name := range secretNames {
-		if strings.Contains(s, name) {
-			return true
-		}
-	}
-	return false
+	return secretNames.MatchString(separators.Replace(s))
 }
 
 // names reports whether a name or a line may have a secret.

@@ -276,7 +276,7 @@ var syntaxMessages = map[string]string{
 	"did not find expected ',' or '}'":            "a comma or the closing } is missing",
 	"found unexpected end of stream":              "the closing quote is missing",
 	"could not find expected ':'":                 "the colon and a space are missing after this key",
-	"mapping values are not allowed":              "a colon is not allowed here: is the indentation right? A string with a colon and a space must be in quotes",
+	"mapping values are not allowed":              "a colon is not allowed here: is the indentation right, or a quote missing?",
 	"block sequence entries are not allowed":      "a list cannot begin here: write it in the next line, or in brackets",
 	"found character that cannot start any token": "a string cannot begin with this character: write it in quotes",
 	"found invalid Unicode character escape code": "this escape is not a character: one above U+FFFF is written as \\U and 8 digits",

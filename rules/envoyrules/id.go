@@ -3,9 +3,9 @@ package envoyrules
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"regexp"
 	"strings"
 
-	"github.com/fluxgate/fluxgate/internal/syntax"
 	"github.com/fluxgate/fluxgate/rules"
 )
 
@@ -13,6 +13,9 @@ const (
 	maxID      = 64
 	hashDigits = 10
 )
+
+// notID are characters that an id cannot have.
+var notID = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 
 // RuleSetID returns the id of the rule set of a domain: the domain itself if it can be an
 // id, as in [rules.ValidID]. Otherwise other characters become dashes, and 10
@@ -39,18 +42,7 @@ func ruleID(elements []string) string {
 // shorten returns a readable id: the end of the name, which differs most between the paths
 // of a domain, and a hash of the whole.
 func shorten(name, hashed string) string {
-	var b strings.Builder
-	dashed := false
-	for _, c := range name {
-		valid := c <= '~' && syntax.Only(string(c), "._-")
-		if !valid && !dashed {
-			b.WriteByte('-')
-		}
-		if dashed = !valid; valid {
-			b.WriteRune(c)
-		}
-	}
-	readable := b.String()
+	readable := notID.ReplaceAllString(name, "-")
 	readable = strings.Trim(readable[max(len(readable)-maxID+hashDigits+1, 0):], "-")
 	sum := sha256.Sum256([]byte(hashed))
 	return strings.TrimPrefix(readable+"-"+hex.EncodeToString(sum[:])[:hashDigits], "-")

@@ -18,16 +18,17 @@ type Remark = filerules.Problem
 // all problems.
 func Parse(name string, data []byte, o Options) (*rules.Set, []Remark, error) {
 	file, flaws := yamltree.Read(name, data, nil)
-	var problems []filerules.Problem
-	for _, f := range flaws {
-		problems = append(problems, file.Problem(f.At, "", f.Message))
-	}
 	switch {
 	case len(flaws) > 0:
 	case len(file.Documents) == 0:
-		problems = append(problems, file.Problem(yamltree.Position{}, "", "has no configuration: it must have a domain and descriptors"))
+		flaws = []yamltree.Flaw{{Message: "has no configuration: it must have a domain and descriptors"}}
 	case len(file.Documents) > 1:
-		problems = append(problems, file.Problem(file.Documents[1].At, "", "a file can have one document: write the others to files of their own"))
+		second := file.Documents[1].At
+		flaws = []yamltree.Flaw{{At: second, Message: "a file can have one document: write the others to files of their own"}}
+	}
+	var problems []filerules.Problem
+	for _, f := range flaws {
+		problems = append(problems, file.Problem(f.At, "", f.Message))
 	}
 	if len(problems) > 0 {
 		return nil, nil, filerules.NewError("", problems)

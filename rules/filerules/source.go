@@ -13,6 +13,7 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
+	"github.com/fluxgate/fluxgate/internal/background"
 	"github.com/fluxgate/fluxgate/rules"
 )
 
@@ -61,13 +62,14 @@ func Open(path string, config Config) (*Source, error) {
 		return nil, errors.New("opening rules: the path is empty")
 	}
 	if config.Interval < 0 || config.Settle < 0 {
-		return nil, fmt.Errorf("opening rules: Interval and Settle must not be negative, they are %s and %s", config.Interval, config.Settle)
+		return nil, errors.New("opening rules: Interval and Settle must not be negative")
 	}
 	config.Interval = cmp.Or(config.Interval, 10*time.Second)
 	config.Settle = cmp.Or(config.Settle, 50*time.Millisecond)
 	config.Logger = cmp.Or(config.Logger, slog.Default())
 	return &Source{
-		path: filepath.Clean(path), config: config, lock: make(chan struct{}, 1), pause: sleep, notify: fsnotify.NewWatcher,
+		path: filepath.Clean(path), config: config, lock: make(chan struct{}, 1),
+		pause: background.Sleep, notify: fsnotify.NewWatcher,
 	}, nil
 }
 
@@ -108,15 +110,4 @@ func (s *Source) IDs(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	return slices.Sorted(maps.Keys(now.versions)), nil
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

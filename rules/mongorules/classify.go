@@ -262,10 +262,9 @@ func (b *base) merge() (draft, error) {
 			found = append(found, d.inDocument(p))
 		}
 		if other := edited[d.id]; other != nil && d.id != "" {
-			found = append(found, d.inDocument(rules.Problem{
-				Code:    rules.CodeDuplicate,
-				Message: fmt.Sprintf("is a second document of rule %q, which is also in document %s: delete one of them, or change its id", d.id, other.name()),
-			}))
+			message := fmt.Sprintf("is a second document of rule %q, which is also in document %s: delete one of them, or change its id",
+				d.id, other.name())
+			found = append(found, d.inDocument(rules.Problem{Code: rules.CodeDuplicate, Message: message}))
 		}
 		edited[d.id] = d
 		all = append(all, d.refined())

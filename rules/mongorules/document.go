@@ -25,9 +25,9 @@ const (
 var (
 	// ruleFields are the fields of a rule besides its ids.
 	ruleFields = []string{
-		"path", "paths", "ignoreCase", "method", "methods", "when", "limitScope", "compositeKeyFields", "cost", "bands", "priority", "group",
-		"action", "enabled", "onLimitExceed", "mode", "onFailure", "consistency", "onMissingIdentity", "overdraft", "countRefused", "replaces",
-		"attributes", "createdAt", "updatedAt",
+		"path", "paths", "ignoreCase", "method", "methods", "when", "limitScope", "compositeKeyFields", "cost", "bands",
+		"priority", "group", "action", "enabled", "onLimitExceed", "mode", "onFailure", "consistency", "onMissingIdentity",
+		"overdraft", "countRefused", "replaces", "attributes", "createdAt", "updatedAt",
 	}
 	// knownFields are all known fields. Others are kept.
 	knownFields = append([]string{"_id", "id", "ruleSetId", revisionField, checksumField}, ruleFields...)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"time"
 
 	"github.com/fluxgate/fluxgate/rules"
 )
@@ -23,9 +22,6 @@ type copies struct {
 type copyFile struct {
 	RuleSetID string          `json:"ruleSetId"`
 	Revision  int64           `json:"revision"`
-	Author    string          `json:"author,omitempty"`
-	Comment   string          `json:"comment,omitempty"`
-	At        time.Time       `json:"at,omitzero"`
 	SHA256    string          `json:"sha256"` // of the document
 	Document  json.RawMessage `json:"document"`
 }
@@ -62,8 +58,7 @@ func (c *copies) save(v *rules.Version) error {
 	}
 	sum := sha256.Sum256(document)
 	text, err := json.Marshal(copyFile{
-		RuleSetID: v.RuleSet.ID(), Revision: v.Revision, Author: v.Author, Comment: v.Comment, At: v.At,
-		SHA256: hex.EncodeToString(sum[:]), Document: document,
+		RuleSetID: v.RuleSet.ID(), Revision: v.Revision, SHA256: hex.EncodeToString(sum[:]), Document: document,
 	})
 	if err != nil {
 		return err
@@ -123,7 +118,7 @@ func (c *copies) read(id string) (*rules.Version, error) {
 	if err != nil {
 		return nil, err
 	}
-	return rules.Decode(rules.Entry{RuleSetID: id, Head: rules.Head{Revision: f.Revision}, Author: f.Author, Comment: f.Comment, At: f.At}, f.Document)
+	return rules.Decode(rules.Entry{RuleSetID: id, Head: rules.Head{Revision: f.Revision}}, f.Document)
 }
 
 // remove removes the copy of a deleted rule set.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fluxgate/fluxgate/internal/background"
 	"github.com/fluxgate/fluxgate/rules"
 )
 
@@ -48,7 +49,7 @@ func (r *Reloader) watch(ctx context.Context, source rules.Watcher) {
 			return
 		}
 		r.config.Logger.Error("the source stopped watching for changes; will try again", "error", err)
-		pause(ctx, r.config.Interval)
+		_ = background.Sleep(ctx, r.config.Interval)
 		r.hint("") // changes may have been missed
 	}
 }
@@ -81,7 +82,7 @@ func (r *Reloader) listen(ctx context.Context) {
 		for ctx.Err() == nil {
 			// If this fails, the receive fails too.
 			_ = within(func(ctx context.Context) error { return subscription.Ping(ctx) })
-			pause(ctx, pingEvery)
+			_ = background.Sleep(ctx, pingEvery)
 		}
 		_ = subscription.Close() // ends the receive
 	})
@@ -97,7 +98,7 @@ func (r *Reloader) listen(ctx context.Context) {
 		if cluster, ok := r.config.Redis.(*redis.ClusterClient); ok {
 			cluster.ReloadState(ctx) // the node may not be a master any more
 		}
-		pause(ctx, 50*time.Millisecond+upTo(100*time.Millisecond))
+		_ = background.Sleep(ctx, 50*time.Millisecond+upTo(100*time.Millisecond))
 		if errors.As(err, new(redis.Error)) { // Redis refused, which does not end the connection
 			_ = within(func(ctx context.Context) error { return subscription.Subscribe(ctx, r.config.Channel) })
 		}

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/fluxgate/fluxgate/internal/background"
 	"github.com/fluxgate/fluxgate/rules"
 )
 
@@ -12,7 +13,7 @@ import (
 // every half interval, an edit of the source's content is in effect on all
 // servers within one interval.
 func (r *Reloader) reconcileAll(ctx context.Context, source rules.Reconciler) {
-	pause(ctx, upTo(r.config.Interval/2)) // servers that start together do not reconcile together
+	_ = background.Sleep(ctx, upTo(r.config.Interval/2)) // servers that start together do not reconcile together
 	slots := make(chan struct{}, maxLoads)
 	for ctx.Err() == nil {
 		next := time.Now().Add(r.config.Interval/2 + upTo(r.config.Jitter))
@@ -30,7 +31,7 @@ func (r *Reloader) reconcileAll(ctx context.Context, source rules.Reconciler) {
 				}
 			})
 		}
-		pause(ctx, time.Until(next))
+		_ = background.Sleep(ctx, time.Until(next))
 	}
 }
 

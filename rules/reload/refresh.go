@@ -123,7 +123,8 @@ func (r *Reloader) update(ctx context.Context, s *ruleSet, head rules.Head, know
 			if slices.Contains(r.config.RuleSets, s.id) {
 				level = slog.LevelError
 			}
-			r.config.Logger.Log(ctx, level, "rule set deleted in the source", "ruleSet", s.id, "revision", rules.ShownRevision(head.Revision))
+			r.config.Logger.Log(ctx, level, "rule set deleted in the source",
+				"ruleSet", s.id, "revision", rules.ShownRevision(head.Revision))
 		}
 	case known:
 		r.load(ctx, s, head)
@@ -188,7 +189,7 @@ func (r *Reloader) load(ctx context.Context, s *ruleSet, head rules.Head) {
 			r.resetBuckets(ctx, s)
 		}
 	}
-	if dropped := r.sets.trim(); dropped != "" {
+	if dropped, _ := r.sets.makeRoom(true, r.sets.most); dropped != "" {
 		if ok, suppressed := r.drops.Allow(time.Now()); ok {
 			r.config.Logger.Warn("dropped a rule set: more are in use than are kept; its next request loads it again",
 				"ruleSet", dropped, "most", r.config.MaxRuleSets, "suppressed", suppressed)
@@ -206,7 +207,10 @@ func (r *Reloader) logLoaded(v *rules.Version, always bool) {
 			return
 		}
 	}
-	args := []any{"ruleSet", v.RuleSet.ID(), "revision", rules.ShownRevision(v.Revision), "rules", v.RuleSet.Len(), "author", v.Author, "comment", v.Comment}
+	args := []any{
+		"ruleSet", v.RuleSet.ID(), "revision", rules.ShownRevision(v.Revision), "rules", v.RuleSet.Len(),
+		"author", v.Author, "comment", v.Comment,
+	}
 	if suppressed > 0 {
 		args = append(args, "suppressed", suppressed)
 	}

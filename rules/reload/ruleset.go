@@ -2,6 +2,7 @@ package reload
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -10,6 +11,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/snapshotmap"
 )
 
 // ruleSet is the state of one id: its rule set, or that it has none.
@@ -110,52 +112,47 @@ func (s *ruleSet) install(set *fluxgate.Compiled, revision int64, from Origin) {
 }
 
 // ruleSets has the state of each id. It is read on every request and rarely
-// changed, so a change copies the map.
+// changed.
 type ruleSets struct {
-	byID atomic.Pointer[map[string]*ruleSet]
-	mu   sync.Mutex // held while the map is changed
+	snapshotmap.Map[string, *ruleSet]
+	adding sync.Mutex
 	// most and mostUnknown bound how many ids have a rule set and how many
 	// have none: unknown ids must not replace rule sets.
 	most, mostUnknown int
 }
 
 func newRuleSets(most int) *ruleSets {
-	t := &ruleSets{most: most, mostUnknown: max(16, most/4)}
-	t.byID.Store(&map[string]*ruleSet{})
-	return t
+	return &ruleSets{most: most, mostUnknown: max(16, most/4)}
 }
 
-func (t *ruleSets) get(id string) *ruleSet { return (*t.byID.Load())[id] }
+func (t *ruleSets) get(id string) *ruleSet { return t.Entries()[id] }
 
-func (t *ruleSets) all() []*ruleSet { return slices.Collect(maps.Values(*t.byID.Load())) }
+func (t *ruleSets) all() []*ruleSet { return slices.Collect(maps.Values(t.Entries())) }
 
 // add returns the state of an id and whether it is new, or nil if too many ids
 // are being loaded.
 func (t *ruleSets) add(id string, pinned bool) (s *ruleSet, fresh bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.adding.Lock()
+	defer t.adding.Unlock()
 	if s := t.get(id); s != nil {
 		return s, false
 	}
-	next := maps.Clone(*t.byID.Load())
-	if _, ok := makeRoom(next, false, t.mostUnknown-1); !ok && !pinned {
+	if _, ok := t.makeRoom(false, t.mostUnknown-1); !ok && !pinned {
 		return nil, false
 	}
 	s = &ruleSet{
 		id: id, pinned: pinned, first: make(chan struct{}), status: Status{RuleSet: id, Source: FromNowhere},
 		loading: semaphore.NewWeighted(1), reconciling: semaphore.NewWeighted(1),
 	}
-	next[id] = s
-	t.byID.Store(&next)
-	return s, true
+	return t.Add(id, math.MaxInt, func() *ruleSet { return s })
 }
 
 // makeRoom drops the least recently used id if there are too many with or without
 // rules. It reports whether there is room.
-func makeRoom(all map[string]*ruleSet, withRules bool, most int) (dropped string, ok bool) {
+func (t *ruleSets) makeRoom(withRules bool, most int) (dropped string, ok bool) {
 	n := 0
 	var oldest *ruleSet
-	for _, s := range all {
+	for _, s := range t.Entries() {
 		if (s.current.Load() != nil) != withRules {
 			continue
 		}
@@ -167,32 +164,18 @@ func makeRoom(all map[string]*ruleSet, withRules bool, most int) (dropped string
 	if n <= most || oldest == nil {
 		return "", n <= most
 	}
-	delete(all, oldest.id)
+	t.Drop(func(_ string, s *ruleSet) bool { return s == oldest })
 	return oldest.id, true
-}
-
-// trim drops the least recently used rule set if there are too many.
-func (t *ruleSets) trim() (dropped string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	next := maps.Clone(*t.byID.Load())
-	dropped, _ = makeRoom(next, true, t.most)
-	t.byID.Store(&next)
-	return dropped
 }
 
 // dropIdle drops ids last used before a tick, and returns those that have rules.
 func (t *ruleSets) dropIdle(before int64) (dropped []string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	next := maps.Clone(*t.byID.Load())
-	maps.DeleteFunc(next, func(id string, s *ruleSet) bool {
+	t.Drop(func(id string, s *ruleSet) bool {
 		idle := !s.pinned && s.loaded() && s.used.Load() < before
 		if idle && s.current.Load() != nil {
 			dropped = append(dropped, id)
 		}
 		return idle
 	})
-	t.byID.Store(&next)
 	return dropped
 }

@@ -17,6 +17,8 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
+
+	"github.com/fluxgate/fluxgate/internal/background"
 )
 
 // Config configures a [Source]. Server is required.
@@ -37,7 +39,7 @@ type Config struct {
 	Logger *slog.Logger
 
 	// pause waits. Tests replace it.
-	pause func(context.Context, time.Duration)
+	pause func(context.Context, time.Duration) error
 }
 
 // TLS are the files of the connection's certificates as PEM. They are read for each
@@ -71,7 +73,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.MaxMessage = cmp.Or(c.MaxMessage, 16<<20)
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	if c.pause == nil {
-		c.pause = pause
+		c.pause = background.Sleep
 	}
 	return c, nil
 }

@@ -7,6 +7,7 @@ import (
 
 	pb "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
 
+	"github.com/fluxgate/fluxgate/internal/background"
 	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/fluxgate/fluxgate/internal/testenv/xdsserver"
 	"github.com/fluxgate/fluxgate/rules"
@@ -18,7 +19,7 @@ func open(t testing.TB, c Config) (*Source, *testenv.LogBuffer) {
 	log := new(testenv.LogBuffer)
 	c.Logger, c.NodeID = log.Logger(), xdsserver.Node
 	if c.pause == nil {
-		c.pause = func(ctx context.Context, _ time.Duration) { pause(ctx, 5*time.Millisecond) }
+		c.pause = func(ctx context.Context, _ time.Duration) error { return background.Sleep(ctx, 5*time.Millisecond) }
 	}
 	s, err := Open(t.Context(), c)
 	if err != nil {

@@ -8,11 +8,11 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	pb "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"github.com/fluxgate/fluxgate/internal/printable"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/envoyrules"
 )
@@ -25,8 +25,8 @@ const (
 	maxResources = 1_000
 	// maxGone is how many removed rule sets are remembered.
 	maxGone = 10_000
-	// maxDetail bounds the reason in a refusal, in bytes.
-	maxDetail = 4 << 10
+	// maxDetail bounds the reason in a refusal, in characters.
+	maxDetail = 4_000
 )
 
 // content is what an accepted response has.
@@ -124,8 +124,10 @@ func descriptorsOf(from []*pb.RateLimitDescriptor) []envoyrules.Descriptor {
 	var all []envoyrules.Descriptor
 	for _, d := range from {
 		all = append(all, envoyrules.Descriptor{
-			Key: d.GetKey(), Value: d.GetValue(), RateLimit: limitOf(d.GetRateLimit()), Descriptors: descriptorsOf(d.GetDescriptors()),
-			ShadowMode: d.GetShadowMode(), QuotaMode: d.GetQuotaMode(), DetailedMetric: d.GetDetailedMetric(), Metadata: d.GetMetadata().AsMap(),
+			Key: d.GetKey(), Value: d.GetValue(),
+			RateLimit: limitOf(d.GetRateLimit()), Descriptors: descriptorsOf(d.GetDescriptors()),
+			ShadowMode: d.GetShadowMode(), QuotaMode: d.GetQuotaMode(),
+			DetailedMetric: d.GetDetailedMetric(), Metadata: d.GetMetadata().AsMap(),
 		})
 	}
 	return all
@@ -136,7 +138,8 @@ func limitOf(l *pb.RateLimitPolicy) *envoyrules.RateLimit {
 		return nil
 	}
 	limit := &envoyrules.RateLimit{
-		Unit: strings.ToLower(l.GetUnit().String()), RequestsPerUnit: l.GetRequestsPerUnit(), Unlimited: l.GetUnlimited(), Name: l.GetName(),
+		Unit: strings.ToLower(l.GetUnit().String()), RequestsPerUnit: l.GetRequestsPerUnit(),
+		Unlimited: l.GetUnlimited(), Name: l.GetName(),
 	}
 	for _, r := range l.GetReplaces() {
 		limit.Replaces = append(limit.Replaces, r.GetName())
@@ -171,13 +174,5 @@ func (c *content) changed(before *content) []string {
 
 // detail is the reason in a refusal.
 func detail(err error) string {
-	text := strings.ToValidUTF8(err.Error(), "\uFFFD")
-	if len(text) <= maxDetail {
-		return text
-	}
-	cut := maxDetail
-	for !utf8.RuneStart(text[cut]) {
-		cut--
-	}
-	return text[:cut] + "…"
+	return printable.Text(err.Error(), maxDetail)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	pb "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
 	"google.golang.org/protobuf/types/known/anypb"
@@ -94,7 +95,7 @@ func TestParse_Refused(t *testing.T) {
 // The reason in a refusal is bounded and valid UTF-8.
 func TestDetail(t *testing.T) {
 	for _, text := range []string{"short", strings.Repeat("ü", maxDetail), "\xff"} {
-		if got := detail(errors.New(text)); len(got) > maxDetail+len("…") || !json.Valid([]byte(`"`+got+`"`)) || strings.Contains(got, "\xff") {
+		if got := detail(errors.New(text)); utf8.RuneCountInString(got) > maxDetail+1 || !json.Valid([]byte(`"`+got+`"`)) || strings.Contains(got, "\xff") {
 			t.Errorf("%d bytes: %q", len(got), got)
 		}
 	}

@@ -132,11 +132,12 @@ func TestSource_Refuses(t *testing.T) {
 func TestSource_Pauses(t *testing.T) {
 	pauses := func(server *xdsserver.Server, n int) []time.Duration {
 		waits := make(chan time.Duration)
-		open(t, Config{Server: server.Addr(), pause: func(ctx context.Context, d time.Duration) {
+		open(t, Config{Server: server.Addr(), pause: func(ctx context.Context, d time.Duration) error {
 			select {
 			case waits <- d:
 			case <-ctx.Done():
 			}
+			return ctx.Err()
 		}})
 		var all []time.Duration
 		for range n {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"time"
 
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
@@ -26,7 +25,7 @@ func (s *Source) run(ctx context.Context) {
 		if answered {
 			wait = minPause
 		}
-		s.config.pause(ctx, wait/2+rand.N(wait)) //nolint:gosec // spreads load, not security-relevant
+		_ = s.config.pause(ctx, wait/2+rand.N(wait)) //nolint:gosec // spreads load, not security-relevant
 		wait = min(2*wait, maxPause)
 	}
 }
@@ -72,7 +71,7 @@ func (s *Source) stream(ctx context.Context) (answered bool, err error) {
 // pauseRefusal waits before a response is refused again. Servers send it again at once.
 func (s *Source) pauseRefusal(ctx context.Context, refusals int) {
 	if refusals > 0 {
-		s.config.pause(ctx, min(minRefusePause<<min(refusals-1, 10), maxRefusePause))
+		_ = s.config.pause(ctx, min(minRefusePause<<min(refusals-1, 10), maxRefusePause))
 	}
 }
 
@@ -157,17 +156,9 @@ func (s *Source) lost(err error) {
 	switch {
 	case known:
 	case loaded:
-		s.config.Logger.Warn("lost the xDS server; the last accepted rules stay in effect, connecting again", "server", s.config.Server, "error", err)
+		s.config.Logger.Warn("lost the xDS server; the last accepted rules stay in effect, connecting again",
+			"server", s.config.Server, "error", err)
 	default:
 		s.config.Logger.Error("cannot get rules from the xDS server; connecting again", "server", s.config.Server, "error", err)
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
 	}
 }

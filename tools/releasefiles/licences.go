@@ -42,10 +42,13 @@ func licences() ([]byte, error) {
 			return nil, fmt.Errorf("no licence of %s in %q", m.name, m.dir)
 		}
 	}
-	console, err := os.ReadFile("console/dist/licences.txt")
+	console, err := os.ReadFile("../console/dist/licences.txt")
 	fmt.Fprintf(out, "\n==== the web console\n\n%s\n", bytes.TrimSpace(console))
 	return out.Bytes(), err
 }
+
+// moduleLine is the template of a module that is not ours: its name and its folder.
+const moduleLine = "{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}|{{.Dir}}{{end}}{{end}}"
 
 type linkedModule struct{ name, dir string }
 
@@ -57,7 +60,8 @@ func linkedModules() ([]linkedModule, error) {
 	}
 	modules := []linkedModule{{"Go", strings.TrimSpace(string(root))}}
 	for _, system := range []string{"linux", "darwin", "windows"} {
-		list := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}|{{.Dir}}{{end}}{{end}}", "./cmd/fluxgate")
+		list := exec.Command("go", "list", "-deps", "-f", moduleLine, "./cmd/fluxgate")
+		list.Dir = ".."
 		list.Stderr = os.Stderr
 		list.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+system)
 		out, err := list.Output()

@@ -1,7 +1,7 @@
 // Command sbom writes the software bill of materials of a binary as CycloneDX JSON:
 // Go, the modules that the binary records, and the packages of the web console in it.
 //
-//	go run ./internal/sbom bin/fluxgate 1.2.3 fluxgate.cdx.json
+//	go run -C tools ./sbom ../bin/fluxgate 1.2.3 ../fluxgate.cdx.json
 package main
 
 import (
@@ -42,7 +42,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	packages, err := os.ReadFile("console/dist/licences.txt")
+	packages, err := os.ReadFile("../console/dist/licences.txt")
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -1,9 +1,7 @@
 // Command releasefiles writes what a release has beside its binaries: man pages,
 // completion scripts, and the licences of the libraries in the binaries.
 //
-//	go run ./internal/releasefiles bin/release 1.2.3 2026-11-16
-//
-// It is a program of its own, so that nothing of it is in the product.
+//	go run -C tools ./releasefiles ../bin/release 1.2.3 2026-11-16
 package main
 
 import (

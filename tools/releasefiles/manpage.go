@@ -16,7 +16,8 @@ func manPages(root *cobra.Command, version, date string) map[string]string {
 	var add func(*cobra.Command)
 	add = func(cmd *cobra.Command) {
 		name := pageName(cmd)
-		pages[name] = fmt.Sprintf(".TH %s 1 %q %q \"FluxGate\"\n.nh\n.ad l\n", escape(strings.ToUpper(name)), date, "fluxgate "+version) + manPage(cmd)
+		title := fmt.Sprintf(".TH %s 1 %q %q \"FluxGate\"\n.nh\n.ad l\n", escape(strings.ToUpper(name)), date, "fluxgate "+version)
+		pages[name] = title + manPage(cmd)
 		for _, child := range children(cmd) {
 			add(child)
 		}

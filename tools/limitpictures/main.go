@@ -1,7 +1,7 @@
 // Command limitpictures draws the pictures of docs/limits.md: what an engine decides
 // under each kind of limit, on a clock that a script of requests sets.
 //
-//	go run ./internal/limitpictures docs/images
+//	go run -C tools ./limitpictures ../docs/images
 package main
 
 import (
@@ -26,10 +26,13 @@ var (
 		{at: 10, requests: 4}, {at: 28, requests: 4}, {at: 46, requests: 5}, {at: 66, requests: 6}, {at: 84, requests: 4},
 		{at: 104, requests: 4}, {at: 128, requests: 4}, {at: 152, requests: 4}, {at: 170, requests: 5},
 	}
-	aroundAnEdge = []call{{at: 46, requests: 5}, {at: 53, requests: 5}, {at: 64, requests: 5}, {at: 71, requests: 5}, {at: 110, requests: 5}}
+	aroundAnEdge = []call{
+		{at: 46, requests: 5}, {at: 53, requests: 5}, {at: 64, requests: 5}, {at: 71, requests: 5}, {at: 110, requests: 5},
+	}
 	longRequests = []call{
-		{at: 1, takes: 5}, {at: 2, takes: 19}, {at: 3.5, takes: 2.5, killed: true}, {at: 7, takes: 4}, {at: 8.5, takes: 1}, {at: 10, takes: 1},
-		{at: 11.5, takes: 5}, {at: 12.5, takes: 1}, {at: 15, takes: 9}, {at: 18, takes: 4}, {at: 21.5, takes: 4.5}, {at: 25, takes: 3},
+		{at: 1, takes: 5}, {at: 2, takes: 19}, {at: 3.5, takes: 2.5, killed: true}, {at: 7, takes: 4}, {at: 8.5, takes: 1},
+		{at: 10, takes: 1}, {at: 11.5, takes: 5}, {at: 12.5, takes: 1}, {at: 15, takes: 9}, {at: 18, takes: 4},
+		{at: 21.5, takes: 4.5}, {at: 25, takes: 3},
 	}
 )
 
@@ -38,7 +41,8 @@ func main() {
 		log.Fatal("usage: limitpictures FOLDER")
 	}
 	for name, svg := range pictures() {
-		if err := os.WriteFile(filepath.Join(os.Args[1], name), []byte(svg), 0o644); err != nil { //nolint:gosec // pictures are for everyone
+		file := filepath.Join(os.Args[1], name)
+		if err := os.WriteFile(file, []byte(svg), 0o644); err != nil { //nolint:gosec // pictures are for everyone
 			log.Fatal(err)
 		}
 	}
