@@ -22,15 +22,15 @@ const maxAdminConnections = 256
 // connectionLimit returns the maximum number of connections of a listener. It is
 // lower than configured if the process may open few files: connections use half of
 // them at most, those of the admin listener an eighth.
-func (a *App) connectionLimit(name string) int {
+func (e *edge) connectionLimit(name string) int {
 	files := maxOpenFiles()
 	if name == "admin" || name == "metrics" {
 		return min(maxAdminConnections, max(1, files/8))
 	}
-	limit := min(a.config.Server.MaxConnections, max(1, files/2))
-	if limit < a.config.Server.MaxConnections {
-		a.log.Warn("server.max-connections is lowered: the process may open few files; raise the limit (ulimit -n, LimitNOFILE)",
-			"maxConnections", limit, "configured", a.config.Server.MaxConnections, "maxOpenFiles", files)
+	limit := min(e.config.MaxConnections, max(1, files/2))
+	if limit < e.config.MaxConnections {
+		e.log.Warn("server.max-connections is lowered: the process may open few files; raise the limit (ulimit -n, LimitNOFILE)",
+			"maxConnections", limit, "configured", e.config.MaxConnections, "maxOpenFiles", files)
 	}
 	return limit
 }

@@ -4,6 +4,7 @@ package background
 import (
 	"context"
 	"sync"
+	"time"
 )
 
 // Group runs functions until it is closed. Use [New].
@@ -45,4 +46,14 @@ func (g *Group) Close() (first bool) {
 	g.mu.Unlock()
 	g.running.Wait()
 	return first
+}
+
+// Sleep waits for d, or until ctx ends.
+func Sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }
