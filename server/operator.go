@@ -52,7 +52,7 @@ func NewOperator(ctx context.Context, c *config.Config, rulesOnly bool, log *slo
 		// An operation cannot do without Redis.
 		options := plane.Options{
 			Rules:    feed.rules,
-			Observer: telemetry.New(telemetry.Config{RuleSet: c.RateLimit.DefaultRuleSetID, Logger: log}), // it logs
+			Observer: telemetry.New(telemetry.Config{Logger: log}), // it logs
 			Wait:     2 * backend.OpenTimeout,
 			Tool:     true,
 		}

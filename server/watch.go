@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/server/check"
 	"github.com/fluxgate/fluxgate/server/insight"
@@ -14,9 +13,10 @@ import (
 
 // watch is what shows the work of a server: metrics, traces and live numbers.
 type watch struct {
-	metrics *telemetry.Metrics
-	tracing *telemetry.Tracing
-	insight *insight.Insight // nil if it is off
+	recorder *insight.Recorder
+	metrics  *telemetry.Metrics
+	tracing  *telemetry.Tracing
+	insight  *insight.Insight // nil if it is off
 }
 
 // buildTelemetry sets up metrics and tracing.
@@ -37,8 +37,13 @@ func (a *App) buildTelemetry(ctx context.Context) error {
 		return err
 	}
 	a.closers.add(func() error { return tracing.Shutdown(context.WithoutCancel(ctx)) })
-	metrics := telemetry.New(telemetry.Config{RuleSet: ruleSet, Version: a.version, WaitSlots: slots, Logger: a.log})
-	a.watch = &watch{metrics: metrics, tracing: tracing}
+	recording := insight.RecorderConfig{RuleSet: ruleSet}
+	if c.Telemetry.Insight {
+		recording.Engine = a.plane.Engine
+	}
+	recorder := insight.NewRecorder(recording)
+	metrics := telemetry.New(telemetry.Config{Recorder: recorder, Version: a.version, WaitSlots: slots, Logger: a.log})
+	a.watch = &watch{recorder: recorder, metrics: metrics, tracing: tracing}
 	return nil
 }
 
@@ -48,8 +53,6 @@ func (a *App) buildInsight() {
 		return
 	}
 	c := insight.Config{
-		Engine:    a.plane.Engine,
-		RuleSet:   a.config.RateLimit.DefaultRuleSetID,
 		Version:   a.version,
 		Durations: a.watch.metrics.Durations,
 		Revisions: a.feed.revisions,
@@ -66,7 +69,7 @@ func (a *App) buildInsight() {
 			return nil, plane.ErrNotConnected
 		}
 	}
-	a.watch.insight = insight.New(c)
+	a.watch.insight = insight.New(a.watch.recorder, c)
 }
 
 // redisNodes returns the breakers of the nodes of Redis.
@@ -93,29 +96,10 @@ func (w *watch) route(mux *http.ServeMux, pattern string, handler http.Handler) 
 }
 
 // observer observes the decisions of the engine.
-type observer struct {
-	*telemetry.Metrics
-	recorder *insight.Recorder // or nil
-}
-
-func (w *watch) observer() fluxgate.Observer {
-	o := &observer{Metrics: w.metrics}
-	if w.insight != nil {
-		o.recorder = w.insight.Recorder()
-	}
-	return o
-}
-
-// Decided implements [fluxgate.Observer].
-func (o *observer) Decided(ctx context.Context, req *fluxgate.Request, d *fluxgate.Decision, err error) {
-	o.Metrics.Decided(ctx, req, d, err)
-	if o.recorder != nil {
-		o.recorder.Decided(ctx, req, d, err)
-	}
-}
+type observer struct{ *telemetry.Metrics }
 
 // Waiting implements [fluxgate.Observer].
-func (o *observer) Waiting(ctx context.Context, change int) {
+func (o observer) Waiting(ctx context.Context, change int) {
 	check.Waiting(ctx)
 	o.Metrics.Waiting(ctx, change)
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/fluxgate/fluxgate/rules/reload"
+	"github.com/fluxgate/fluxgate/server/insight"
 )
 
 // desc describes a metric.
@@ -36,7 +37,7 @@ var (
 // WatchRules reports the state of the rules. interval is how often the source is
 // polled, 0 if it is not: alerts on the age of the rules need it.
 func (m *Metrics) WatchRules(rules *reload.Reloader, interval time.Duration) {
-	m.registry.MustRegister(&rulesCollector{rules: rules, interval: interval, decisions: m.decisions, ruleSet: m.ruleSet})
+	m.registry.MustRegister(&rulesCollector{rules: rules, interval: interval, recorder: m.recorder})
 	for _, c := range []struct {
 		name, help string
 		labels     prometheus.Labels
@@ -63,10 +64,9 @@ func (m *Metrics) WatchRules(rules *reload.Reloader, interval time.Duration) {
 const helpMessages = "Announcements of rule changes."
 
 type rulesCollector struct {
-	rules     *reload.Reloader
-	interval  time.Duration
-	decisions *decisions
-	ruleSet   string // reported even if it does not exist
+	rules    *reload.Reloader
+	interval time.Duration
+	recorder *insight.Recorder
 }
 
 // Describe implements [prometheus.Collector].
@@ -88,7 +88,7 @@ func (c *rulesCollector) Collect(out chan<- prometheus.Metric) {
 			failing++
 		}
 		// An id without rules may be made up by a caller.
-		if s.Source != reload.FromNowhere || s.RuleSet == c.ruleSet {
+		if s.Source != reload.FromNowhere || s.RuleSet == c.recorder.DefaultRuleSet() { // reported even if it does not exist
 			c.collect(out, &s)
 		}
 	}
@@ -102,8 +102,8 @@ func (c *rulesCollector) Collect(out chan<- prometheus.Metric) {
 }
 
 func (c *rulesCollector) collect(out chan<- prometheus.Metric, s *reload.Status) {
-	set := c.decisions.ruleSet(s.RuleSet)
-	if set == labelOther {
+	set := c.recorder.RuleSetLabel(s.RuleSet)
+	if set == insight.Other {
 		return // several rule sets would have one label
 	}
 	out <- gauge(descRevision, float64(s.Revision), set)

@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/server/insight"
 	"github.com/fluxgate/fluxgate/store"
 )
 
@@ -39,7 +40,7 @@ func (t *Tracing) route(pattern string, next http.Handler, public bool) http.Han
 			options = append(options, trace.WithNewRoot(), trace.WithLinks(trace.LinkFromContext(ctx)))
 		}
 		method := methodLabel(r.Method)
-		if method == labelOther {
+		if method == insight.Other {
 			method = "_OTHER" // the value of OpenTelemetry
 		}
 		ctx, span := t.tracer.Start(ctx, method+" "+route, append(options, trace.WithSpanKind(trace.SpanKindServer),
@@ -86,25 +87,25 @@ func (t *tracedLimiter) Check(ctx context.Context, req *fluxgate.Request) (fluxg
 
 // describe adds what was decided to a span. ruleSet is that of requests that name none.
 func describe(span trace.Span, ruleSet string, req *fluxgate.Request, d *fluxgate.Decision, err error) {
-	outcome := outcomeOf(d, err)
-	set := labelUnknown
-	if ruleSetExists(outcome) {
+	outcome := insight.OutcomeOf(d, err)
+	set := insight.Unknown
+	if outcome.RuleSetExists() {
 		if set = req.RuleSet; set == "" {
 			set = ruleSet
 		}
 	}
-	span.SetAttributes(attribute.String("fluxgate.rule_set", set), attribute.String("fluxgate.outcome", outcome),
+	span.SetAttributes(attribute.String("fluxgate.rule_set", set), attribute.String("fluxgate.outcome", outcome.String()),
 		attribute.Bool("fluxgate.allowed", d.Allowed && err == nil))
 	if d.RuleID != "" {
 		span.SetAttributes(attribute.String("fluxgate.rule", d.RuleID))
 	}
 	if d.Band != "" {
-		span.SetAttributes(attribute.String("fluxgate.source", sourceOf(d)))
+		span.SetAttributes(attribute.String("fluxgate.source", insight.SourceOf(d)))
 	}
 	if d.Degraded {
 		span.SetAttributes(attribute.Bool("fluxgate.degraded", true))
 	}
-	if outcome == outcomeError {
+	if outcome == insight.OutcomeError {
 		span.SetStatus(codes.Error, "") // without the text, which a hook may have written
 	}
 }
