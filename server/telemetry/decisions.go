@@ -20,30 +20,20 @@ var (
 		"Allowed requests that left a fifth of the binding band or less: watch the trend over days.", "rule_set", "rule")
 )
 
-// decisionCollector returns what a recorder has counted.
-type decisionCollector struct{ *insight.Recorder }
-
-// Describe implements [prometheus.Collector].
-func (decisionCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descDecisions, descRuleDecisions, descShadow, descNearLimit} {
-		out <- d
-	}
-}
-
-// Collect implements [prometheus.Collector].
-func (c decisionCollector) Collect(out chan<- prometheus.Metric) {
-	c.RuleSetTotals(func(ruleSet string, o insight.Outcome, allowed bool, source string, n uint64) {
-		out <- counter(descDecisions, float64(n), ruleSet, o.String(), strconv.FormatBool(allowed), source)
+// collectDecisions reports what the recorder has counted.
+func (m *Metrics) collectDecisions(out chan<- prometheus.Metric) {
+	m.recorder.RuleSetTotals(func(ruleSet string, o insight.Outcome, allowed bool, source string, n uint64) {
+		out <- counter(descDecisions, n, ruleSet, o.String(), strconv.FormatBool(allowed), source)
 	})
-	for _, t := range c.RuleTotals() {
+	for _, t := range m.recorder.RuleTotals() {
 		t.Decisions(func(o insight.Outcome, n uint64) {
-			out <- counter(descRuleDecisions, float64(n), t.RuleSet, t.Rule, o.String())
+			out <- counter(descRuleDecisions, n, t.RuleSet, t.Rule, o.String())
 		})
 		if n := t.ShadowRejected.Load(); n > 0 {
-			out <- counter(descShadow, float64(n), t.RuleSet, t.Rule)
+			out <- counter(descShadow, n, t.RuleSet, t.Rule)
 		}
 		if n := t.NearLimit.Load(); n > 0 || t.Named() {
-			out <- counter(descNearLimit, float64(n), t.RuleSet, t.Rule)
+			out <- counter(descNearLimit, n, t.RuleSet, t.Rule)
 		}
 	}
 }

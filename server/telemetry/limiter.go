@@ -7,23 +7,22 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/fluxgate/fluxgate"
-	"github.com/fluxgate/fluxgate/store"
 )
 
 // Limiter measures how long next takes to decide.
 func (m *Metrics) Limiter(next fluxgate.Limiter) fluxgate.Limiter {
-	return &timed{next: next, seconds: m.seconds}
+	return &timed{Limiter: next, seconds: m.seconds}
 }
 
 type timed struct {
-	next    fluxgate.Limiter
+	fluxgate.Limiter
 	seconds prometheus.Observer
 }
 
 // Check implements [fluxgate.Limiter].
 func (t *timed) Check(ctx context.Context, req *fluxgate.Request) (fluxgate.Decision, error) {
 	start, peek := time.Now(), req.Peek
-	d, err := t.next.Check(ctx, req)
+	d, err := t.Limiter.Check(ctx, req)
 	if err != nil {
 		return d, err // its duration is how long the caller waited
 	}
@@ -33,19 +32,4 @@ func (t *timed) Check(ctx context.Context, req *fluxgate.Request) (fluxgate.Deci
 	}
 	t.seconds.Observe(max(0, spent).Seconds())
 	return d, nil
-}
-
-// Settle implements [fluxgate.Limiter].
-func (t *timed) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual int64) (store.Settlement, error) {
-	return t.next.Settle(ctx, receipt, actual)
-}
-
-// SettleUsage implements [fluxgate.Limiter].
-func (t *timed) SettleUsage(ctx context.Context, receipt *fluxgate.Receipt, usage *fluxgate.Usage) (map[string]store.Settlement, error) {
-	return t.next.SettleUsage(ctx, receipt, usage)
-}
-
-// Extend implements [fluxgate.Limiter].
-func (t *timed) Extend(ctx context.Context, receipt *fluxgate.Receipt) error {
-	return t.next.Extend(ctx, receipt)
 }

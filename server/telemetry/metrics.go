@@ -101,7 +101,8 @@ func New(config Config) *Metrics {
 			Name: "fluxgate_settlements_total", Help: "Receipts settled."}, []string{"result"}),
 	}
 	registry.MustRegister(collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(liveHeap)),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), decisionCollector{config.Recorder})
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.watch(m.collectDecisions, descDecisions, descRuleDecisions, descShadow, descNearLimit)
 	for _, direction := range []string{"returned", "charged"} {
 		m.tokens.WithLabelValues(direction)
 	}
@@ -150,13 +151,6 @@ func (m *Metrics) Decided(ctx context.Context, req *fluxgate.Request, d *fluxgat
 	if d.Allowed && d.Wait > 0 {
 		m.waits.Observe(d.Wait.Seconds())
 	}
-}
-
-func boolValue(b bool) float64 {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // Waiting implements [fluxgate.Observer].
