@@ -34,7 +34,7 @@ func (a *App) admin() (http.Handler, error) {
 	mux.Handle("GET /{$}", http.RedirectHandler(console.Path, http.StatusFound))
 	// Web pages that an operator has open can neither rebind their host name to
 	// this server nor send requests in the operator's name.
-	return access.Host("server.admin-hosts", c.AdminHosts, refuse, access.SameOrigin(refuse, withNotFound(mux))), nil
+	return access.Host("server.admin-hosts", c.AdminHosts, access.SameOrigin(withNotFound(mux))), nil
 }
 
 func (a *App) adminAPI() (*adminapi.API, error) {

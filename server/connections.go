@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate/internal/logthrottle"
+	"github.com/fluxgate/fluxgate/server/access"
 	"github.com/fluxgate/fluxgate/server/slots"
 )
 
@@ -145,7 +146,7 @@ func refuseOverLimit(next http.Handler) http.Handler {
 			w.Header().Set("Connection", "close")
 			if r.URL.Path != "/healthz" && r.URL.Path != "/readyz" {
 				w.Header().Set("Retry-After", "1")
-				refuse(w, r, http.StatusServiceUnavailable, "The server has too many connections.")
+				access.Refuse(w, r, http.StatusServiceUnavailable, "The server has too many connections.")
 				return
 			}
 		}

@@ -205,7 +205,7 @@ func (e *edge) whenStarted(l *listener) http.Handler {
 			l.handler.ServeHTTP(w, r)
 		case <-ctx.Done():
 			w.Header().Set("Retry-After", "1")
-			refuse(w, r, http.StatusServiceUnavailable, "The server is starting.")
+			access.Refuse(w, r, http.StatusServiceUnavailable, "The server is starting.")
 		}
 	})
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fluxgate/fluxgate/rules/reload"
 	"github.com/fluxgate/fluxgate/rules/xdsrules"
+	"github.com/fluxgate/fluxgate/server/access"
 	"github.com/fluxgate/fluxgate/server/backend"
 )
 
@@ -145,7 +146,7 @@ func (a *App) health(w http.ResponseWriter, r *http.Request) {
 	h := a.Health(r.Context())
 	body, err := json.MarshalIndent(h, "", "  ")
 	if err != nil {
-		refuse(w, r, http.StatusInternalServerError, "")
+		access.Refuse(w, r, http.StatusInternalServerError, "")
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")

@@ -67,7 +67,7 @@ func (a *App) public() (http.Handler, error) {
 	}
 	mux, protect := http.NewServeMux(), a.notFromPages(c.Server.HTTP)
 	for pattern, handler := range api.Routes() {
-		a.watch.route(mux, pattern, protect(a.edge.guard.Only(config.RoleCheck, refuse, handler)))
+		a.watch.route(mux, pattern, protect(a.edge.guard.Only(config.RoleCheck, handler)))
 	}
 	a.watch.route(mux, "GET /openapi.json", protect(check.Description()))
 	if c.ForwardAuth.Enabled {
@@ -126,7 +126,7 @@ func (u undecided) Failed(r *http.Request, err error) {
 // role read and are protected by protect.
 func (a *App) observe(mux *http.ServeMux, protect func(http.Handler) http.Handler) {
 	read := func(next http.Handler) http.Handler {
-		return protect(a.edge.guard.OnlyAll(config.RoleRead, refuse, next))
+		return protect(a.edge.guard.OnlyAll(config.RoleRead, next))
 	}
 	mux.HandleFunc("GET /healthz", live)
 	mux.HandleFunc("GET /readyz", a.ready)
@@ -142,18 +142,12 @@ func (a *App) observe(mux *http.ServeMux, protect func(http.Handler) http.Handle
 func (a *App) notFromPages(addr string) func(http.Handler) http.Handler {
 	host, _, _ := net.SplitHostPort(addr)
 	return func(next http.Handler) http.Handler {
-		next = access.SameOrigin(refuse, next)
+		next = access.SameOrigin(next)
 		if syntax.IsLoopback(host) {
-			return access.Host("server.http-hosts", a.config.Server.HTTPHosts, refuse, next)
+			return access.Host("server.http-hosts", a.config.Server.HTTPHosts, next)
 		}
 		return next
 	}
-}
-
-// refuse answers with a problem document.
-func refuse(w http.ResponseWriter, r *http.Request, status int, detail string) {
-	rejection := httplimit.Rejection{Problem: httplimit.Problem{Title: http.StatusText(status), Status: status, Detail: detail}}
-	rejection.Write(w, r)
 }
 
 // withNotFound adds the answers 404 and 405 to requests without a route.
@@ -169,10 +163,10 @@ func withNotFound(mux *http.ServeMux) http.Handler {
 		}
 		if len(allowed) > 0 {
 			w.Header().Set("Allow", strings.Join(allowed, ", "))
-			refuse(w, r, http.StatusMethodNotAllowed, "Use "+strings.Join(allowed, " or ")+".")
+			access.Refuse(w, r, http.StatusMethodNotAllowed, "Use "+strings.Join(allowed, " or ")+".")
 			return
 		}
-		refuse(w, r, http.StatusNotFound, "No such endpoint.")
+		access.Refuse(w, r, http.StatusNotFound, "No such endpoint.")
 	})
 	return mux
 }
