@@ -50,7 +50,9 @@ func (a *App) listenGRPC(ctx context.Context) error {
 	}
 	failures := logthrottle.New(time.Second)
 	service, err := rls.New(rls.Config{
-		Limiter: a.watch.tracing.Together(a.watch.metrics.Together(a.plane)), RuleSet: envoyrules.RuleSetID, ResponseHeaders: a.config.Envoy.ResponseHeaders,
+		Limiter:         a.watch.limiter(a.plane),
+		RuleSet:         envoyrules.RuleSetID,
+		ResponseHeaders: a.config.Envoy.ResponseHeaders,
 		May: func(ctx context.Context, ruleSet string) bool {
 			return a.edge.guard.Open() || access.From(ctx).May(config.RoleCheck, ruleSet)
 		},

@@ -54,7 +54,7 @@ func (a *App) public() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	limiter := a.watch.tracing.Limiter(a.watch.metrics.Limiter(a.plane))
+	limiter := a.watch.limiter(a.plane)
 	api, err := check.New(check.Config{
 		Limiter: limiter, Issuer: issuer, RuleSet: c.RateLimit.DefaultRuleSetID, MaxBody: c.Server.MaxBody, MaxBatch: c.Server.MaxBatch,
 		Loaded: a.feed.rules.Loaded,

@@ -95,6 +95,11 @@ func (w *watch) route(mux *http.ServeMux, pattern string, handler http.Handler) 
 	mux.Handle(pattern, w.metrics.Route(pattern, w.tracing.Route(pattern, handler)))
 }
 
+// limiter returns a limiter with metrics and tracing.
+func (w *watch) limiter(next telemetry.Limiter) telemetry.Limiter {
+	return w.tracing.Limiter(w.metrics.Limiter(next))
+}
+
 // observer observes the decisions of the engine.
 type observer struct{ *telemetry.Metrics }
 

@@ -41,7 +41,7 @@ type world struct {
 	rules   *reload.Reloader
 	store   *fickle
 	engine  *fluxgate.Engine
-	limiter fluxgate.Limiter
+	limiter telemetry.Limiter
 }
 
 var here = netip.MustParseAddr("192.0.2.1")

@@ -97,6 +97,7 @@ func TestMetrics_HeldTime(t *testing.T) {
 
 // answers is a limiter that always says the same.
 type answers struct {
+	telemetry.Limiter
 	d     fluxgate.Decision
 	err   error
 	takes time.Duration
