@@ -17,6 +17,8 @@ var layers = [][]string{
 	{"cmd", "internal/mutate"},
 	{"internal/cli"},
 	{"server"},
+	{"server/plane", "server/doctor"},
+	{"server/backend"},
 	{"server/check", "server/forwardauth", "server/telemetry", "server/adminapi", "server/rls"},
 	{"server/access", "server/audit", "server/insight", "internal/ratelimitenv", "console"},
 	{"server/config", "server/receipt", "server/slots"},

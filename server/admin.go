@@ -23,41 +23,41 @@ func (a *App) admin() (http.Handler, error) {
 	mux := http.NewServeMux()
 	a.observe(mux, func(next http.Handler) http.Handler { return next }) // protected as a whole below
 	for _, pattern := range api.Patterns() {
-		a.route(mux, pattern, api)
+		a.watch.route(mux, pattern, api)
 	}
 	web, err := console.New()
 	if err != nil {
 		return nil, err
 	}
 	// The assets hold no data: they need no role. The API that they call does.
-	a.route(mux, "GET "+console.Path, web)
+	a.watch.route(mux, "GET "+console.Path, web)
 	mux.Handle("GET /{$}", http.RedirectHandler(console.Path, http.StatusFound))
 	// Web pages that an operator has open can neither rebind their host name to
 	// this server nor send requests in the operator's name.
-	return access.Host("server.admin-hosts", c.AdminHosts, refuse, access.SameOrigin(refuse, withNotFound(mux))), nil
+	return access.Host("server.admin-hosts", c.AdminHosts, access.SameOrigin(withNotFound(mux))), nil
 }
 
 func (a *App) adminAPI() (*adminapi.API, error) {
 	c := a.config
-	editor, err := a.editor()
+	editor, err := a.feed.editor()
 	if err != nil {
 		return nil, err
 	}
 	if a.audit, err = audit.New(audit.Config{File: c.Server.Audit.File, Logger: a.log}); err != nil {
 		return nil, err
 	}
-	a.onClose(a.audit.Close)
-	a.metrics.WatchAudit(a.audit.Broken)
+	a.closers.add(a.audit.Close)
+	a.watch.metrics.WatchAudit(a.audit.Broken)
 	clients, err := clientip.New(clientip.Config{TrustedProxies: c.Server.AdminTrustedProxies})
 	if err != nil {
 		return nil, err
 	}
 	settings := adminapi.Config{
-		Operator: admin.NewDirect(editor, a.plane.engine.Load, c.RateLimit.DefaultRuleSetID), Guard: a.guard, Audit: a.audit, Clients: clients,
-		Counters: a.metrics.RuleCounters, Changed: a.reloadRules, Rate: c.Server.AdminRate, Version: a.version, Logger: a.log,
+		Operator: admin.NewDirect(editor, a.plane.Engine, c.RateLimit.DefaultRuleSetID), Guard: a.edge.guard, Audit: a.audit, Clients: clients,
+		Counters: a.watch.metrics.RuleCounters, Changed: a.reloadRules, Rate: c.Server.AdminRate, Version: a.version, Logger: a.log,
 	}
-	if a.insight != nil {
-		settings.Insight = a.insight
+	if a.watch.insight != nil {
+		settings.Insight = a.watch.insight
 	}
 	return adminapi.New(settings)
 }
@@ -66,7 +66,7 @@ func (a *App) adminAPI() (*adminapi.API, error) {
 func (a *App) reloadRules(r *http.Request) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), 5*time.Second)
 	defer cancel()
-	if err := a.rules.Reload(ctx); err != nil {
+	if err := a.feed.rules.Reload(ctx); err != nil {
 		a.log.Warn("rules changed, but this server cannot load them yet", "error", err)
 	}
 }

@@ -5,21 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/fluxgate/fluxgate/internal/background"
 	"github.com/fluxgate/fluxgate/internal/redislog"
 	"github.com/fluxgate/fluxgate/rules/reload"
-	"github.com/fluxgate/fluxgate/server/access"
 	"github.com/fluxgate/fluxgate/server/audit"
 	"github.com/fluxgate/fluxgate/server/config"
-	"github.com/fluxgate/fluxgate/server/insight"
-	"github.com/fluxgate/fluxgate/server/slots"
-	"github.com/fluxgate/fluxgate/server/telemetry"
-	"github.com/redis/go-redis/v9"
+	"github.com/fluxgate/fluxgate/server/plane"
 )
 
 // Options are settings that are not in the configuration.
@@ -36,48 +32,18 @@ type App struct {
 	log     *slog.Logger
 	version string
 
-	plane     *dataPlane
-	redisWait time.Duration         // how long a start waits for Redis
-	redis     redis.UniversalClient // nil without Redis
-	source    *ruleSource
-	rules     *reload.Reloader
-	// strategy is how changes of rules are detected.
-	strategy reload.Strategy
-	metrics  *telemetry.Metrics
-	tracing  *telemetry.Tracing
-	insight  *insight.Insight // nil if it is off
-	guard    *access.Guard
-	certs    *certificates
-	audit    *audit.Log // nil without an admin listener
+	watch *watch
+	edge  *edge
+	feed  *feed
+	plane *plane.Plane
+	audit *audit.Log // nil without an admin listener
 
-	listeners []*listener
-	served    chan error    // gets the end of each listener
-	started   chan struct{} // closed when the listeners have their handlers
-	draining  atomic.Bool
-	ending    sync.Once
-	ended     error
+	tasks   *background.Group
+	closers closers
+	ending  sync.Once
+	ended   error
 
-	closing sync.Mutex // guards the following fields
-	closed  bool
-	closers []func() error
-
-	reported  atomic.Pointer[reportedHealth]
-	sourceIDs sourceIDs
-}
-
-var discard = slog.New(slog.DiscardHandler)
-
-// listener is one address of the server.
-type listener struct {
-	name   string
-	net    net.Listener
-	server interface {
-		Shutdown(ctx context.Context) error
-		Close() error
-	}
-	// handler and unsent are those of HTTP. The handler is set before the server has started.
-	handler http.Handler
-	unsent  *slots.Backlog
+	reported atomic.Pointer[reportedHealth]
 }
 
 // New opens the listeners and builds a server. From the beginning it answers
@@ -85,7 +51,11 @@ type listener struct {
 // configuration is an error; an unavailable Redis or rule source is not, and delays
 // New by a few seconds at most.
 func New(ctx context.Context, c *config.Config, options Options) (_ *App, err error) {
-	a := newApp(c, options)
+	a := &App{config: c, log: options.Logger, version: options.Version, tasks: background.New(ctx)}
+	if a.log == nil {
+		a.log = slog.Default()
+	}
+	redislog.Use(a.log, slog.LevelDebug) // the store and health report problems
 	defer func() {
 		if err != nil {
 			err = errors.Join(fmt.Errorf("starting the server: %w", err), a.close())
@@ -94,91 +64,78 @@ func New(ctx context.Context, c *config.Config, options Options) (_ *App, err er
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
+	if a.plane, err = plane.New(c, a.log); err != nil {
+		return nil, err
+	}
+	a.closers.add(a.plane.Close)
 	for _, build := range []func(context.Context) error{
-		a.buildTelemetry, a.buildAccess, a.openListeners, a.buildRules, a.buildInsight, a.buildEngine, a.buildHandlers,
+		a.buildTelemetry, a.buildEdge, a.buildRules, a.buildPlane, a.buildHandlers,
 	} {
 		if err := build(ctx); err != nil {
 			return nil, err
 		}
 	}
-	if a.insight != nil {
-		a.background(ctx, a.insight.Run)
+	if a.watch.insight != nil {
+		a.tasks.Go(a.watch.insight.Run)
 	}
-	close(a.started)
+	close(a.edge.started)
 	return a, nil
 }
 
-func newApp(c *config.Config, options Options) *App {
-	a := &App{
-		config: c, log: options.Logger, version: options.Version, plane: new(dataPlane), redisWait: time.Second,
-		served: make(chan error, 4), started: make(chan struct{}),
+// buildRules opens the rule source and loads the rules.
+func (a *App) buildRules(ctx context.Context) (err error) {
+	c := a.config
+	if a.feed, err = openFeed(ctx, c, a.log, &a.closers); err != nil {
+		return err
 	}
-	if a.log == nil {
-		a.log = slog.Default()
+	if err := a.feed.load(ctx, a.plane, &a.closers); err != nil {
+		return err
 	}
-	redislog.Use(a.log, slog.LevelDebug) // the store and health report problems
-	return a
+	interval := c.Reload.PollingInterval
+	if a.feed.strategy == reload.Off || a.feed.strategy == reload.PubSub {
+		interval = 0 // the source is not polled
+	}
+	a.watch.metrics.WatchRules(a.feed.rules, interval)
+	return nil
 }
 
-// onClose calls f when the server ends, or now if it has ended.
-func (a *App) onClose(f func() error) {
-	a.closing.Lock()
-	closed := a.closed
-	if !closed {
-		a.closers = append(a.closers, f)
+// buildPlane opens the store and builds the engine over it.
+func (a *App) buildPlane(ctx context.Context) error {
+	a.buildInsight()
+	options := plane.Options{Rules: a.feed.rules, Observer: observer{a.watch.metrics}, Wait: time.Second}
+	if a.watch.insight != nil {
+		options.Connected = a.watch.insight.Forget
 	}
-	a.closing.Unlock()
-	if closed {
-		_ = f() // the result of close was returned already
+	if a.config.Redis.Enabled {
+		a.watch.metrics.WatchStore(a.plane.Health)
+		a.watch.metrics.WatchFallback(a.plane.FallbackStats, a.plane.Servers)
+		if a.config.Redis.Leases != config.LeasesOff {
+			a.watch.metrics.WatchLeases(a.plane.LeaseStats)
+		}
 	}
+	return a.plane.Open(ctx, options)
 }
 
-// background runs a function until the server ends.
-func (a *App) background(ctx context.Context, run func(context.Context)) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		run(ctx)
-	}()
-	a.onClose(func() error { cancel(); <-done; return nil })
-}
-
-// close calls the functions of onClose, the last first.
+// close ends the tasks and closes what was opened.
 func (a *App) close() error {
-	a.closing.Lock()
-	a.closed = true
-	closers := a.closers
-	a.closers = nil
-	a.closing.Unlock()
-	var errs []error
-	for i := len(closers) - 1; i >= 0; i-- {
-		errs = append(errs, closers[i]())
-	}
-	return errors.Join(errs...)
+	a.tasks.Close()
+	return a.closers.close()
 }
 
 // Addr returns the address of the listener http, grpc, admin or metrics, empty if there is none.
-func (a *App) Addr(name string) string {
-	for _, l := range a.listeners {
-		if l.name == name {
-			return l.net.Addr().String()
-		}
-	}
-	return ""
-}
+func (a *App) Addr(name string) string { return a.edge.addr(name) }
 
 // Run serves until ctx ends, then drains: it reports not ready, asks clients to
 // close their connections, waits for requests to end, and closes everything. It
 // returns nil if no request was lost.
 func (a *App) Run(ctx context.Context) error {
 	a.logStart()
-	a.background(ctx, a.logMissingRules)
-	a.background(ctx, a.watchHealth)
+	a.tasks.Go(a.logMissingRules)
+	a.tasks.Go(a.watchHealth)
 	var failed error
 	select {
 	case <-ctx.Done():
-	case failed = <-a.served:
+	case failed = <-a.edge.served:
 		if errors.Is(failed, http.ErrServerClosed) {
 			failed = nil // by Shutdown
 			break
@@ -201,33 +158,24 @@ func (a *App) Shutdown(ctx context.Context) error {
 }
 
 func (a *App) drain(ctx context.Context) error {
-	a.draining.Store(true)
-	a.log.Info("draining", "delay", a.config.Server.Drain.Delay.String(), "timeout", a.config.Server.Drain.Timeout.String())
-	pause(ctx, max(minDrain, a.config.Server.Drain.Delay))
-	ctx, cancel := context.WithTimeout(ctx, max(time.Second, a.config.Server.Drain.Timeout))
+	d := &a.config.Server.Drain
+	a.edge.draining.Store(true)
+	a.log.Info("draining", "delay", d.Delay.String(), "timeout", d.Timeout.String())
+	background.Sleep(ctx, max(minDrain, d.Delay))
+	ctx, cancel := context.WithTimeout(ctx, max(time.Second, d.Timeout))
 	defer cancel()
-	errs := make([]error, len(a.listeners))
-	var all sync.WaitGroup
-	for i, l := range a.listeners {
-		all.Go(func() {
-			if err := l.server.Shutdown(ctx); err != nil {
-				errs[i] = errors.Join(fmt.Errorf("draining %s: %w", l.name, err), l.server.Close())
-			}
-		})
-	}
-	all.Wait()
-	errs = append(errs, a.close())
-	if n := a.plane.fallbackStats().Pending; n > 0 {
+	err := errors.Join(a.edge.shutdown(ctx), a.close())
+	if n := a.plane.FallbackStats().Pending; n > 0 {
 		a.log.Warn("Redis was not charged for tokens of the fallback: the server stopped", "tokens", n)
 	}
 	a.log.Info("stopped")
-	return errors.Join(errs...)
+	return err
 }
 
 // Reload loads the rules, tokens and certificates now, and reopens the audit file.
 // An invalid one is an error and the former stays in effect.
 func (a *App) Reload(ctx context.Context) error {
-	err := errors.Join(a.rules.Reload(ctx), a.guard.Reload(), a.certs.load())
+	err := errors.Join(a.feed.rules.Reload(ctx), a.edge.guard.Reload(), a.edge.certs.load())
 	if a.audit != nil {
 		err = errors.Join(err, a.audit.Reload())
 	}
@@ -237,13 +185,4 @@ func (a *App) Reload(ctx context.Context) error {
 	}
 	a.log.Info("reloaded")
 	return nil
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }

@@ -306,7 +306,7 @@ func (g *grpcServer) handle(method string, next grpc.MethodHandler) grpc.MethodH
 	return func(service any, ctx context.Context, _ func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
 		a := arrive(ctx)
 		defer a.leave() // also if it is not read
-		admitted, err := g.app.admit(ctx, method)
+		admitted, err := g.app.edge.admit(ctx, method)
 		if err != nil { // it is counted as others are
 			return interceptor(ctx, nil, &grpc.UnaryServerInfo{Server: service, FullMethod: method}, func(context.Context, any) (any, error) { return nil, err })
 		}
@@ -321,7 +321,7 @@ func (g *grpcServer) handle(method string, next grpc.MethodHandler) grpc.MethodH
 // whenStreamed admits the caller of a stream.
 func (g *grpcServer) whenStreamed(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 	a := arrive(stream.Context())
-	_, err := g.app.admit(stream.Context(), info.FullMethod)
+	_, err := g.app.edge.admit(stream.Context(), info.FullMethod)
 	a.leave()
 	if err != nil {
 		return err

@@ -7,11 +7,15 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/fluxgate/fluxgate/internal/background"
+	"github.com/fluxgate/fluxgate/server/config"
 )
 
 // certificates are the server's own certificate and the authorities of client
@@ -25,26 +29,20 @@ type certificates struct {
 	current atomic.Pointer[tls.Config]
 }
 
-// buildCertificates loads the certificates, if TLS is configured, and watches
-// their files.
-func (a *App) buildCertificates(ctx context.Context) error {
-	c := &a.config.Server.TLS
-	if c.CertFile == "" {
-		return nil
-	}
-	a.certs = &certificates{certFile: c.CertFile, keyFile: c.KeyFile, clientCAFile: c.ClientCAFile}
-	if err := a.certs.load(); err != nil {
-		return err
-	}
-	a.background(ctx, func(ctx context.Context) {
-		for ctx.Err() == nil {
-			pause(ctx, c.ReloadInterval)
-			if err := a.certs.load(); err != nil && ctx.Err() == nil {
-				a.log.Error("cannot load the new certificate: the old one stays in use", "error", err)
-			}
+// loadCertificates loads the files that a configuration names.
+func loadCertificates(c *config.TLS) (*certificates, error) {
+	loaded := &certificates{certFile: c.CertFile, keyFile: c.KeyFile, clientCAFile: c.ClientCAFile}
+	return loaded, loaded.load()
+}
+
+// watch loads changed files until ctx ends.
+func (c *certificates) watch(ctx context.Context, interval time.Duration, log *slog.Logger) {
+	for ctx.Err() == nil {
+		background.Sleep(ctx, interval)
+		if err := c.load(); err != nil && ctx.Err() == nil {
+			log.Error("cannot load the new certificate: the old one stays in use", "error", err)
 		}
-	})
-	return nil
+	}
 }
 
 // load loads the files if they have changed. Without TLS it does nothing.

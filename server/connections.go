@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate/internal/logthrottle"
+	"github.com/fluxgate/fluxgate/server/access"
 	"github.com/fluxgate/fluxgate/server/slots"
 )
 
@@ -22,15 +23,15 @@ const maxAdminConnections = 256
 // connectionLimit returns the maximum number of connections of a listener. It is
 // lower than configured if the process may open few files: connections use half of
 // them at most, those of the admin listener an eighth.
-func (a *App) connectionLimit(name string) int {
+func (e *edge) connectionLimit(name string) int {
 	files := maxOpenFiles()
 	if name == "admin" || name == "metrics" {
 		return min(maxAdminConnections, max(1, files/8))
 	}
-	limit := min(a.config.Server.MaxConnections, max(1, files/2))
-	if limit < a.config.Server.MaxConnections {
-		a.log.Warn("server.max-connections is lowered: the process may open few files; raise the limit (ulimit -n, LimitNOFILE)",
-			"maxConnections", limit, "configured", a.config.Server.MaxConnections, "maxOpenFiles", files)
+	limit := min(e.config.MaxConnections, max(1, files/2))
+	if limit < e.config.MaxConnections {
+		e.log.Warn("server.max-connections is lowered: the process may open few files; raise the limit (ulimit -n, LimitNOFILE)",
+			"maxConnections", limit, "configured", e.config.MaxConnections, "maxOpenFiles", files)
 	}
 	return limit
 }
@@ -145,7 +146,7 @@ func refuseOverLimit(next http.Handler) http.Handler {
 			w.Header().Set("Connection", "close")
 			if r.URL.Path != "/healthz" && r.URL.Path != "/readyz" {
 				w.Header().Set("Retry-After", "1")
-				refuse(w, r, http.StatusServiceUnavailable, "The server has too many connections.")
+				access.Refuse(w, r, http.StatusServiceUnavailable, "The server has too many connections.")
 				return
 			}
 		}

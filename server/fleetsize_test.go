@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/fluxgate/fluxgate/internal/testenv"
-	"github.com/fluxgate/fluxgate/server"
 	"github.com/fluxgate/fluxgate/server/config"
+	"github.com/fluxgate/fluxgate/server/doctor"
 )
 
 // admitted is how many of n requests pass.
@@ -73,11 +73,11 @@ func TestDiagnose_Servers(t *testing.T) {
 	away := "redis.uri=redis://" + testenv.FreeAddr(t)
 	for name, test := range map[string]struct {
 		set  []string
-		want server.Verdict
+		want doctor.Verdict
 		says string
 	}{
-		"unknown": {nil, server.Watch, "each counts the whole limit"},
-		"known":   {[]string{"redis.expected-servers=3"}, server.Good, "1/3 of each limit"},
+		"unknown": {nil, doctor.Watch, "each counts the whole limit"},
+		"known":   {[]string{"redis.expected-servers=3"}, doctor.Good, "1/3 of each limit"},
 		"fixed":   {[]string{"ratelimit.fallback-share=0.5"}, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -85,8 +85,8 @@ func TestDiagnose_Servers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var found server.Finding
-			for _, f := range server.Diagnose(t.Context(), c) {
+			var found doctor.Finding
+			for _, f := range doctor.Diagnose(t.Context(), c) {
 				if f.Part == "servers" {
 					found = f
 				}

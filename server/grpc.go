@@ -44,15 +44,17 @@ const (
 
 // listenGRPC serves Envoy's rate limit service.
 func (a *App) listenGRPC(ctx context.Context) error {
-	accepting, err := a.accept(ctx, "grpc", a.config.Server.GRPC)
+	accepting, err := a.edge.accept(ctx, "grpc", a.config.Server.GRPC)
 	if err != nil {
 		return err
 	}
 	failures := logthrottle.New(time.Second)
 	service, err := rls.New(rls.Config{
-		Limiter: a.tracing.Together(a.metrics.Together(a.plane)), RuleSet: envoyrules.RuleSetID, ResponseHeaders: a.config.Envoy.ResponseHeaders,
+		Limiter:         a.watch.limiter(a.plane),
+		RuleSet:         envoyrules.RuleSetID,
+		ResponseHeaders: a.config.Envoy.ResponseHeaders,
 		May: func(ctx context.Context, ruleSet string) bool {
-			return a.guard.Open() || access.From(ctx).May(config.RoleCheck, ruleSet)
+			return a.edge.guard.Open() || access.From(ctx).May(config.RoleCheck, ruleSet)
 		},
 		Failed: func(ctx context.Context, err error) {
 			if now, before := failures.Allow(time.Now()); now {
@@ -70,7 +72,7 @@ func (a *App) listenGRPC(ctx context.Context) error {
 	if a.config.Envoy.Reflection {
 		reflection.Register(g)
 	}
-	a.serve(&listener{name: "grpc", net: grpcListener{accepting, &g.arrivals, slots.NewBacklog(maxUnsentCalls)}, server: g}, g.serve)
+	a.edge.serve(&listener{name: "grpc", net: grpcListener{accepting, &g.arrivals, slots.NewBacklog(maxUnsentCalls)}, server: g}, g.serve)
 	return nil
 }
 
@@ -94,11 +96,11 @@ func (g *grpcServer) options() []grpc.ServerOption {
 		}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 		grpc.InTapHandle(endable), grpc.ReadBufferSize(readAhead),
-		grpc.ChainUnaryInterceptor(g.count, a.metrics.Call, a.tracing.Call),
+		grpc.ChainUnaryInterceptor(g.count, a.watch.metrics.Call, a.watch.tracing.Call),
 		grpc.ChainStreamInterceptor(g.whenStreamed),
 	}
-	if a.usesTLS("grpc") {
-		options = append(options, grpc.Creds(credentials.NewTLS(a.certs.config())))
+	if a.edge.usesTLS("grpc") {
+		options = append(options, grpc.Creds(credentials.NewTLS(a.edge.certs.config())))
 	}
 	return options
 }
@@ -145,14 +147,14 @@ func (g *grpcServer) count(ctx context.Context, req any, _ *grpc.UnaryServerInfo
 
 // admit waits for the start of the server and returns the context of a call with the
 // identity of the caller. Health is for everyone, as /readyz.
-func (a *App) admit(ctx context.Context, method string) (context.Context, error) {
+func (e *edge) admit(ctx context.Context, method string) (context.Context, error) {
 	if method == healthpb.Health_Check_FullMethodName || method == healthpb.Health_Watch_FullMethodName {
 		return ctx, nil
 	}
-	if err := a.waitForStart(ctx); err != nil {
+	if err := e.waitForStart(ctx); err != nil {
 		return nil, err
 	}
-	if a.guard.Open() {
+	if e.guard.Open() {
 		return ctx, nil
 	}
 	md, _ := metadata.FromIncomingContext(ctx)
@@ -166,7 +168,7 @@ func (a *App) admit(ctx context.Context, method string) (context.Context, error)
 			r.TLS = &info.State
 		}
 	}
-	who, code, detail := a.guard.Authenticate(http.Header{}, r)
+	who, code, detail := e.guard.Authenticate(http.Header{}, r)
 	switch {
 	case who == nil && code == http.StatusServiceUnavailable:
 		return nil, status.Error(codes.Unavailable, detail)
@@ -178,14 +180,14 @@ func (a *App) admit(ctx context.Context, method string) (context.Context, error)
 	return access.With(ctx, who), nil
 }
 
-func (a *App) waitForStart(ctx context.Context) error {
+func (e *edge) waitForStart(ctx context.Context) error {
 	select {
-	case <-a.started:
+	case <-e.started:
 		return nil
 	default:
 	}
 	select {
-	case <-a.started:
+	case <-e.started:
 		return nil
 	case <-ctx.Done():
 		return status.FromContextError(ctx.Err()).Err()

@@ -31,8 +31,8 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/fluxgate/fluxgate/internal/testenv"
-	"github.com/fluxgate/fluxgate/server"
 	"github.com/fluxgate/fluxgate/server/config"
+	"github.com/fluxgate/fluxgate/server/doctor"
 	"github.com/fluxgate/fluxgate/server/rls"
 )
 
@@ -120,8 +120,8 @@ func TestGRPC_Diagnose(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		findings := server.Diagnose(t.Context(), c)
-		if !slices.ContainsFunc(findings, func(f server.Finding) bool {
+		findings := doctor.Diagnose(t.Context(), c)
+		if !slices.ContainsFunc(findings, func(f doctor.Finding) bool {
 			return strings.HasPrefix(f.Says, "server.grpc: ") && strings.Contains(f.Says, step.says)
 		}) {
 			t.Errorf("%s: %+v", step.addr, findings)

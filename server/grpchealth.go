@@ -25,7 +25,7 @@ type grpcHealth struct {
 
 func (h *grpcHealth) status() healthpb.HealthCheckResponse_ServingStatus {
 	select {
-	case <-h.app.started:
+	case <-h.app.edge.started:
 		if h.app.notReady() == "" {
 			return healthpb.HealthCheckResponse_SERVING
 		}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/fluxgate/fluxgate/rules/reload"
 	"github.com/fluxgate/fluxgate/rules/xdsrules"
+	"github.com/fluxgate/fluxgate/server/access"
+	"github.com/fluxgate/fluxgate/server/backend"
 )
 
 // Health is the state of a server.
@@ -93,7 +95,7 @@ type TLSHealth struct {
 const liveAnswer = "alive\n"
 
 // live answers liveness probes.
-func (a *App) live(w http.ResponseWriter, _ *http.Request) {
+func live(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	_, _ = w.Write([]byte(liveAnswer))
 }
@@ -124,9 +126,9 @@ func (a *App) healthcheck(w http.ResponseWriter, _ *http.Request) {
 // notReady returns why the server is not ready, empty if it is.
 func (a *App) notReady() string {
 	switch {
-	case a.draining.Load():
+	case a.edge.draining.Load():
 		return "draining"
-	case a.rulesHealth().Status != statusDown:
+	case a.feed.health().Status != statusDown:
 		return ""
 	case a.config.NeedsDefaultRuleSet():
 		return "no rules are loaded for ratelimit.default-rule-set-id"
@@ -144,7 +146,7 @@ func (a *App) health(w http.ResponseWriter, r *http.Request) {
 	h := a.Health(r.Context())
 	body, err := json.MarshalIndent(h, "", "  ")
 	if err != nil {
-		refuse(w, r, http.StatusInternalServerError, "")
+		access.Refuse(w, r, http.StatusInternalServerError, "")
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -159,10 +161,10 @@ func (a *App) health(w http.ResponseWriter, r *http.Request) {
 func (a *App) Health(ctx context.Context) Health {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	h := Health{Version: a.version, Draining: a.draining.Load(), Store: a.storeHealth(ctx), Rules: a.rulesHealth()}
-	a.explainDown(ctx, &h.Rules)
-	if a.certs != nil {
-		h.TLS = &TLSHealth{ExpiresAt: a.certs.expires()}
+	h := Health{Version: a.version, Draining: a.edge.draining.Load(), Store: a.storeHealth(ctx), Rules: a.feed.health()}
+	a.feed.explainDown(ctx, &h.Rules)
+	if a.edge.certs != nil {
+		h.TLS = &TLSHealth{ExpiresAt: a.edge.certs.expires()}
 	}
 	if a.audit != nil {
 		if err := a.audit.Broken(); err != nil {
@@ -248,20 +250,18 @@ func (a *App) storeHealth(ctx context.Context) StoreHealth {
 		return StoreHealth{Kind: "memory", Status: statusUp}
 	}
 	h := StoreHealth{Kind: "redis", Status: statusDown}
-	if autoShare(a.config) && a.plane.servers() == 0 {
-		h.Warnings = append(h.Warnings, serversUnknown)
+	if backend.SharesByServers(a.config) && a.plane.Servers() == 0 {
+		h.Warnings = append(h.Warnings, backend.ServersUnknown)
 	}
-	if a.plane.redis.Load() == nil {
-		h.Error = errNotConnected.Error()
-		if err := a.plane.failure.Load(); err != nil {
-			h.Error = (*err).Error()
-		}
-		if began := a.plane.began.Load(); began != nil {
+	redis := a.plane.Redis()
+	if redis == nil {
+		h.Error = a.plane.Failure().Error()
+		if began := a.plane.Began(); began != nil {
 			h.Since = *began
 		}
 		return h
 	}
-	found := a.plane.health(ctx)
+	found := redis.Health(ctx)
 	h.Mode, h.Warnings = string(found.Mode), append(h.Warnings, found.Warnings...)
 	if found.Healthy() {
 		h.Status = statusUp
@@ -280,12 +280,12 @@ func (a *App) storeHealth(ctx context.Context) StoreHealth {
 	return h
 }
 
-func (a *App) rulesHealth() RulesHealth {
-	h := RulesHealth{Kind: a.source.kind, Status: statusUp, Sets: []RuleSetHealth{}}
-	needsDefault := a.config.NeedsDefaultRuleSet()
-	xds, isXDS := a.source.Source.(*xdsrules.Source)
-	for _, s := range a.rules.Status() {
-		isDefault := s.RuleSet == a.config.RateLimit.DefaultRuleSetID
+func (f *feed) health() RulesHealth {
+	h := RulesHealth{Kind: f.source.Kind, Status: statusUp, Sets: []RuleSetHealth{}}
+	needsDefault := f.config.NeedsDefaultRuleSet()
+	xds, isXDS := f.source.Source.(*xdsrules.Source)
+	for _, s := range f.rules.Status() {
+		isDefault := s.RuleSet == f.config.RateLimit.DefaultRuleSetID
 		// An unknown id in a request. An xDS server that does not answer is reported once.
 		if s.Source == reload.FromNowhere && (s.Err == nil || isXDS) && (!isDefault || !needsDefault) {
 			continue
@@ -305,14 +305,14 @@ func (a *App) rulesHealth() RulesHealth {
 		h.Sets = append(h.Sets, set)
 	}
 	serving := slices.ContainsFunc(h.Sets, func(s RuleSetHealth) bool {
-		return s.Source != reload.FromNowhere && (s.ID == a.config.RateLimit.DefaultRuleSetID || !needsDefault)
+		return s.Source != reload.FromNowhere && (s.ID == f.config.RateLimit.DefaultRuleSetID || !needsDefault)
 	})
 	if len(h.Sets) > 0 && !serving {
 		h.Status = statusDown
 	}
-	a.boundSets(&h)
+	f.boundSets(&h)
 	if isXDS {
-		a.xdsHealth(xds, &h)
+		f.xdsHealth(xds, &h)
 	}
 	return h
 }
@@ -321,10 +321,10 @@ func (a *App) rulesHealth() RulesHealth {
 const maxSets = 20
 
 // boundSets counts the rule sets and keeps the first.
-func (a *App) boundSets(h *RulesHealth) {
+func (f *feed) boundSets(h *RulesHealth) {
 	rank := func(s *RuleSetHealth) int {
 		switch {
-		case s.ID == a.config.RateLimit.DefaultRuleSetID:
+		case s.ID == f.config.RateLimit.DefaultRuleSetID:
 			return 0
 		case s.Error != "":
 			return 1
@@ -342,14 +342,14 @@ func (a *App) boundSets(h *RulesHealth) {
 }
 
 // xdsHealth adds the state of an xDS server.
-func (a *App) xdsHealth(source *xdsrules.Source, h *RulesHealth) {
+func (f *feed) xdsHealth(source *xdsrules.Source, h *RulesHealth) {
 	err := source.Err()
 	if err == nil {
 		return
 	}
 	h.Error = err.Error()
 	switch {
-	case !source.Loaded() && !a.config.Rules.XDS.StartWithoutRules:
+	case !source.Loaded() && !f.config.Rules.XDS.StartWithoutRules:
 		h.Status = statusDown
 	case h.Status == statusUp:
 		h.Status = statusDegraded

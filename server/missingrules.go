@@ -24,16 +24,16 @@ const maxSourceIDs = 10
 
 // explainDown sets the error of rules that are down because the source does not have the
 // default rule set. If it cannot be read, its rule sets have the error.
-func (a *App) explainDown(ctx context.Context, h *RulesHealth) {
+func (f *feed) explainDown(ctx context.Context, h *RulesHealth) {
 	if h.Status != statusDown || h.Error != "" || slices.ContainsFunc(h.Sets, func(s RuleSetHealth) bool { return s.Error != "" }) {
 		return
 	}
-	h.Error = fmt.Sprintf("the source has no rule set %s (ratelimit.default-rule-set-id)%s", a.config.RateLimit.DefaultRuleSetID, a.inSource(ctx))
+	h.Error = fmt.Sprintf("the source has no rule set %s (ratelimit.default-rule-set-id)%s", f.config.RateLimit.DefaultRuleSetID, f.inSource(ctx))
 }
 
 // inSource says which rule sets the source has, empty if that is not known.
-func (a *App) inSource(ctx context.Context) string {
-	c := &a.sourceIDs
+func (f *feed) inSource(ctx context.Context) string {
+	c := &f.listed
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if time.Since(c.at) < time.Second {
@@ -41,7 +41,7 @@ func (a *App) inSource(ctx context.Context) string {
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	ids, err := a.listSource(ctx)
+	ids, err := f.listSource(ctx)
 	switch {
 	case err != nil:
 		c.text = ""
@@ -58,8 +58,8 @@ func (a *App) inSource(ctx context.Context) string {
 
 // listSource returns the ids of the first rule sets in the source, one more than is shown
 // if there are more.
-func (a *App) listSource(ctx context.Context) (ids []string, err error) {
-	editor, err := a.editor()
+func (f *feed) listSource(ctx context.Context) (ids []string, err error) {
+	editor, err := f.editor()
 	if err != nil {
 		return nil, err
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/mongorules"
-	"github.com/fluxgate/fluxgate/server"
 	"github.com/fluxgate/fluxgate/server/config"
+	"github.com/fluxgate/fluxgate/server/doctor"
 )
 
 // An edit of a document with the MongoDB driver is in effect on three servers
@@ -108,8 +108,8 @@ func TestMongoEdit_ThreeServers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !doctorNames(server.Diagnose(t.Context(), c), named) {
-				t.Errorf("doctor does not name the document: %+v", server.Diagnose(t.Context(), c))
+			if !doctorNames(doctor.Diagnose(t.Context(), c), named) {
+				t.Errorf("doctor does not name the document: %+v", doctor.Diagnose(t.Context(), c))
 			}
 			if took := time.Since(began); took > interval+time.Second {
 				t.Errorf("doctor and log were looked at %v after the edit", took)
@@ -128,7 +128,7 @@ func TestMongoEdit_ThreeServers(t *testing.T) {
 	}
 }
 
-func doctorNames(findings []server.Finding, text string) bool {
+func doctorNames(findings []doctor.Finding, text string) bool {
 	for _, f := range findings {
 		if strings.Contains(fmt.Sprint(f), text) {
 			return true

@@ -9,7 +9,6 @@ import (
 
 	"github.com/fluxgate/fluxgate/internal/memlimit"
 	"github.com/fluxgate/fluxgate/server/config"
-	"github.com/fluxgate/fluxgate/store/redisstore"
 )
 
 // logStart logs what the server consists of.
@@ -20,11 +19,11 @@ func (a *App) logStart() {
 		file = "none"
 	}
 	attrs := append([]any{"version", a.version, "config", file}, a.storeAttrs()...)
-	attrs = append(attrs, "rules", a.source.kind, "rulesAt", rulesAt(c), "reload", string(a.strategy))
+	attrs = append(attrs, "rules", a.feed.source.Kind, "rulesAt", rulesAt(c), "reload", string(a.feed.strategy))
 	if c.Reload.Enabled {
 		attrs = append(attrs, "pollingInterval", c.Reload.PollingInterval.String())
 	}
-	attrs = append(attrs, "http", a.Addr("http"), "grpc", cmp.Or(a.Addr("grpc"), "off"), "admin", cmp.Or(a.Addr("admin"), "off"), "metrics", a.metricsAt(), "tls", a.certs != nil, "authentication", authentication(&c.Server), "memoryLimit", memoryLimit())
+	attrs = append(attrs, "http", a.Addr("http"), "grpc", cmp.Or(a.Addr("grpc"), "off"), "admin", cmp.Or(a.Addr("admin"), "off"), "metrics", a.metricsAt(), "tls", a.edge.certs != nil, "authentication", authentication(&c.Server), "memoryLimit", memoryLimit())
 	a.log.Info("started", attrs...)
 }
 
@@ -50,11 +49,11 @@ func (a *App) logMissingRules(ctx context.Context) {
 	case <-patience.C:
 	}
 	c := a.config
-	switch h := a.rulesHealth(); {
+	switch h := a.feed.health(); {
 	case h.Status == statusDown && h.Error != "":
 		a.log.Error("no rules received: the server is not ready", "xds", c.Rules.XDS.Server, "error", h.Error)
 	case h.Status == statusDown && c.NeedsDefaultRuleSet():
-		a.explainDown(ctx, &h)
+		a.feed.explainDown(ctx, &h)
 		a.log.Error("default rule set not loaded: missing-rule-behavior decides its requests",
 			"ruleSet", c.RateLimit.DefaultRuleSetID, "missingRuleBehavior", string(c.RateLimit.MissingRuleBehavior),
 			"error", (&Health{Rules: h}).reason(), "remedy", missingRemedy(c))
@@ -72,19 +71,14 @@ func memoryLimit() string {
 
 // storeAttrs returns the log attributes of the store.
 func (a *App) storeAttrs() []any {
-	switch store := a.plane.redis.Load(); {
+	switch attrs := a.plane.Attrs(); {
 	case !a.config.Redis.Enabled:
 		return []any{"store", "memory"}
-	case store != nil:
-		return append([]any{"store", "redis", "leases", a.config.Redis.Leases}, redisAttrs(store)...)
+	case attrs != nil:
+		return append([]any{"store", "redis", "leases", a.config.Redis.Leases}, attrs...)
 	}
 	target, _ := a.config.Redis.Target() // checked at the start
 	return []any{"store", "redis (not connected)", "redisMode", a.config.Redis.Mode, "redisNodes", target.String()}
-}
-
-func redisAttrs(store *redisstore.Store) []any {
-	mode, nodes := store.Servers()
-	return []any{"redisMode", string(mode), "redisNodes", strings.Join(nodes, ",")}
 }
 
 // rulesAt returns the location of the rules in their source.

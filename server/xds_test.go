@@ -15,8 +15,8 @@ import (
 
 	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/fluxgate/fluxgate/internal/testenv/xdsserver"
-	"github.com/fluxgate/fluxgate/server"
 	"github.com/fluxgate/fluxgate/server/config"
+	"github.com/fluxgate/fluxgate/server/doctor"
 )
 
 func startXDS(t testing.TB, at *xdsserver.Server, set ...string) (*running, *testenv.LogBuffer) {
@@ -251,24 +251,24 @@ func TestXDS_StartWithoutRules(t *testing.T) {
 // The doctor says what an xDS server has, or why it does not answer.
 func TestDiagnose_XDS(t *testing.T) {
 	xds := xdsserver.New(t, nil)
-	diagnose := func() server.Finding {
+	diagnose := func() doctor.Finding {
 		c, err := config.Load(config.Sources{Set: []string{"redis.enabled=false", "rules.xds.server=" + xds.Addr(), "rules.xds.node-id=" + xdsserver.Node, "server.http=127.0.0.1:0", "server.admin="}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, f := range server.Diagnose(t.Context(), c) {
+		for _, f := range doctor.Diagnose(t.Context(), c) {
 			if f.Part == "rules" {
 				return f
 			}
 		}
-		return server.Finding{}
+		return doctor.Finding{}
 	}
-	if f := diagnose(); f.Verdict != server.Wrong || !strings.Contains(f.Says, "connection refused") {
+	if f := diagnose(); f.Verdict != doctor.Wrong || !strings.Contains(f.Says, "connection refused") {
 		t.Errorf("without the server: %+v", f)
 	}
 	xds.Set(t, "1", domain("shop", daily("user", "", 2)))
 	xds.Run(t)
-	if f := diagnose(); f.Verdict != server.Good || !strings.Contains(f.Says, "1 rate limit configuration") {
+	if f := diagnose(); f.Verdict != doctor.Good || !strings.Contains(f.Says, "1 rate limit configuration") {
 		t.Errorf("with the server: %+v", f)
 	}
 }

@@ -3,8 +3,8 @@ package cli
 import (
 	"errors"
 
-	"github.com/fluxgate/fluxgate/server"
 	"github.com/fluxgate/fluxgate/server/config"
+	"github.com/fluxgate/fluxgate/server/doctor"
 	"github.com/spf13/cobra"
 )
 
@@ -27,7 +27,7 @@ valid rules; nothing is connected to. Rules that no request can reach are named 
 			if err != nil {
 				return err
 			}
-			lines, err := server.UnreachableRules(cmd.Context(), c)
+			lines, err := doctor.UnreachableRules(cmd.Context(), c)
 			for _, line := range lines {
 				printf(cmd.ErrOrStderr(), "warning: %s\n", line)
 			}

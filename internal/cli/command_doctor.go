@@ -5,7 +5,7 @@ import (
 	"io"
 	"slices"
 
-	"github.com/fluxgate/fluxgate/server"
+	"github.com/fluxgate/fluxgate/server/doctor"
 	"github.com/spf13/cobra"
 )
 
@@ -24,9 +24,9 @@ The exit code is 0 if there is no problem, 4 if there is one.`,
 			if err != nil {
 				return err
 			}
-			findings := server.Diagnose(cmd.Context(), c)
+			findings := doctor.Diagnose(cmd.Context(), c)
 			err = output.write(cmd.OutOrStdout(), findings, func(out io.Writer) { writeFindings(out, findings) })
-			if err == nil && slices.ContainsFunc(findings, func(f server.Finding) bool { return f.Verdict == server.Wrong }) {
+			if err == nil && slices.ContainsFunc(findings, func(f doctor.Finding) bool { return f.Verdict == doctor.Wrong }) {
 				err = exitCode(exitTrouble)
 			}
 			return err
@@ -37,8 +37,8 @@ The exit code is 0 if there is no problem, 4 if there is one.`,
 	return cmd
 }
 
-func writeFindings(out io.Writer, findings []server.Finding) {
-	colours := map[server.Verdict]colour{server.Good: green, server.Watch: yellow, server.Wrong: red}
+func writeFindings(out io.Writer, findings []doctor.Finding) {
+	colours := map[doctor.Verdict]colour{doctor.Good: green, doctor.Watch: yellow, doctor.Wrong: red}
 	paint := painter(out)
 	for _, f := range findings {
 		printf(out, "%s  %-14s %s\n", paint(colours[f.Verdict], fmt.Sprintf("%-5s", f.Verdict)), f.Part, f.Says)

@@ -2,6 +2,7 @@ package access_test
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -129,10 +130,10 @@ func TestGuard_Reload(t *testing.T) {
 	}
 }
 
-// refused are the arguments of a handler of refusals.
+// refused is what a problem document says.
 type refused struct {
-	status      int
-	detail, who string
+	Status int
+	Detail string
 }
 
 // Only passes the identity of the caller on.
@@ -149,20 +150,13 @@ func TestGuard_Only(t *testing.T) {
 		{guard: guard, sent: "Bearer w", role: config.RoleRead, passes: "token:w"},
 		{guard: guard, sent: "Bearer c", role: config.RoleCheck, passes: "token:c"},
 		{guard: guard, sent: "Bearer w", role: config.RoleCheck, passes: "token:w"},
-		{guard: guard, sent: "Bearer c", role: config.RoleRead, refused: refused{403, "The role read is needed, which token:c does not have.", "token:c"}},
-		{guard: guard, role: config.RoleRead, refused: refused{401, "The request needs a bearer token.", ""}, challenge: "Bearer"},
-		{guard: guard, sent: "Bearer x", role: config.RoleRead, refused: refused{401, "Not accepted: the token is not known.", ""}, challenge: `Bearer error="invalid_token"`},
+		{guard: guard, sent: "Bearer c", role: config.RoleRead, refused: refused{403, "The role read is needed, which token:c does not have."}},
+		{guard: guard, role: config.RoleRead, refused: refused{401, "The request needs a bearer token."}, challenge: "Bearer"},
+		{guard: guard, sent: "Bearer x", role: config.RoleRead, refused: refused{401, "Not accepted: the token is not known."}, challenge: `Bearer error="invalid_token"`},
 		{guard: guardOf(t), sent: "Bearer x", role: config.RoleWrite, passes: "anyone"},
 	} {
 		var passed string
-		var got refused
-		handler := c.guard.Only(c.role, func(w http.ResponseWriter, r *http.Request, status int, detail string) {
-			got = refused{status, detail, ""}
-			if who := access.From(r.Context()); who != nil {
-				got.who = who.Name
-			}
-			w.WriteHeader(status)
-		}, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		handler := c.guard.Only(c.role, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			if passed = "anyone"; access.From(r.Context()) != nil {
 				passed = access.From(r.Context()).Name
 			}
@@ -172,6 +166,10 @@ func TestGuard_Only(t *testing.T) {
 			r = with(c.sent)
 		}
 		handler.ServeHTTP(w, r)
+		var got refused
+		if err := json.Unmarshal(w.Body.Bytes(), &got); passed == "" && (err != nil || got.Status != w.Code) {
+			t.Errorf("answered %d with %s", w.Code, w.Body)
+		}
 		if passed != c.passes || got != c.refused || w.Header().Get("WWW-Authenticate") != c.challenge {
 			t.Errorf("%q as %s: passed %q, refused %+v, challenged %q", c.sent, c.role, passed, got, w.Header().Get("WWW-Authenticate"))
 		}
@@ -191,8 +189,7 @@ func TestIdentity_Context(t *testing.T) {
 
 // Hosts must be listed unless they are addresses.
 func TestHost_Listed(t *testing.T) {
-	handler := access.Host("server.admin-hosts", []string{"Admin.Example.com", "dotted.example."}, func(w http.ResponseWriter, _ *http.Request, status int, _ string) { w.WriteHeader(status) },
-		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }))
+	handler := access.Host("server.admin-hosts", []string{"Admin.Example.com", "dotted.example."}, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }))
 	for host, want := range map[string]int{
 		"localhost": 200, "LOCALHOST:9090": 200, "localhost.": 200, "127.0.0.1": 200, "127.0.0.1:9090": 200, "[::1]": 200, "[::1]:9090": 200, "192.0.2.1:80": 200,
 		"[fe80::1%25eth0]:80": 200, "admin.example.com": 200, "ADMIN.example.COM.:9090": 200, "dotted.example": 200,

@@ -7,39 +7,42 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/fluxgate/fluxgate/httplimit"
 	"github.com/fluxgate/fluxgate/server/config"
 )
 
-// Refuse answers a request that is refused. The context of r has the identity of
-// the caller, if it has one.
-type Refuse func(w http.ResponseWriter, r *http.Request, status int, detail string)
+// Refuse answers a request with a problem document.
+func Refuse(w http.ResponseWriter, r *http.Request, status int, detail string) {
+	rejection := httplimit.Rejection{Problem: httplimit.Problem{Title: http.StatusText(status), Status: status, Detail: detail}}
+	rejection.Write(w, r)
+}
 
 // Only passes requests of callers that have a role on any rule set, with their
 // identity in the context. next must check the rule set. Without authentication
 // it passes all requests unchanged.
-func (g *Guard) Only(role config.Role, refuse Refuse, next http.Handler) http.Handler {
-	return g.only(role, (*Identity).MayAny, refuse, next)
+func (g *Guard) Only(role config.Role, next http.Handler) http.Handler {
+	return g.only(role, (*Identity).MayAny, next)
 }
 
 // OnlyAll is Only for answers about every rule set: callers need the role on all
 // of them.
-func (g *Guard) OnlyAll(role config.Role, refuse Refuse, next http.Handler) http.Handler {
-	return g.only(role, (*Identity).MayAll, refuse, next)
+func (g *Guard) OnlyAll(role config.Role, next http.Handler) http.Handler {
+	return g.only(role, (*Identity).MayAll, next)
 }
 
-func (g *Guard) only(role config.Role, allowed func(*Identity, config.Role) bool, refuse Refuse, next http.Handler) http.Handler {
+func (g *Guard) only(role config.Role, allowed func(*Identity, config.Role) bool, next http.Handler) http.Handler {
 	if g.open {
 		return next // the identity would cost a check two allocations
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who, status, detail := g.Authenticate(w.Header(), r)
 		if who == nil {
-			refuse(w, r, status, detail)
+			Refuse(w, r, status, detail)
 			return
 		}
 		r = r.WithContext(With(r.Context(), who))
 		if !allowed(who, role) {
-			refuse(w, r, http.StatusForbidden, "The role "+string(role)+" is needed, which "+who.Name+" does not have.")
+			Refuse(w, r, http.StatusForbidden, "The role "+string(role)+" is needed, which "+who.Name+" does not have.")
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -93,7 +96,7 @@ func (g *Guard) Challenge(header http.Header, r *http.Request, err error) (statu
 // hosts, whatever the port and the case. A web page can make its own host name
 // resolve to this server (DNS rebinding), but the browser then sends that name.
 // setting is the key of hosts in the configuration, for the refusal.
-func Host(setting string, hosts []string, refuse Refuse, next http.Handler) http.Handler {
+func Host(setting string, hosts []string, next http.Handler) http.Handler {
 	known := map[string]bool{"localhost": true}
 	for _, name := range hosts {
 		known[plainHost(name)] = true
@@ -102,7 +105,7 @@ func Host(setting string, hosts []string, refuse Refuse, next http.Handler) http
 		host := plainHost(r.Host)
 		if !known[host] {
 			if _, err := netip.ParseAddr(host); err != nil {
-				refuse(w, r, http.StatusForbidden, "The Host header must be localhost, an address or a name in "+setting+".")
+				Refuse(w, r, http.StatusForbidden, "The Host header must be localhost, an address or a name in "+setting+".")
 				return
 			}
 		}
@@ -113,10 +116,10 @@ func Host(setting string, hosts []string, refuse Refuse, next http.Handler) http
 // SameOrigin refuses requests that a browser sends for a page of another site.
 // Reads pass, since the page does not see the answer, and so do programs, which
 // send neither Sec-Fetch-Site nor Origin.
-func SameOrigin(refuse Refuse, next http.Handler) http.Handler {
+func SameOrigin(next http.Handler) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		refuse(w, r, http.StatusForbidden, "Requests from pages of other sites are refused.")
+		Refuse(w, r, http.StatusForbidden, "Requests from pages of other sites are refused.")
 	}))
 	return protection.Handler(next)
 }

@@ -110,7 +110,7 @@ func TestKeys_IssuerReturns(t *testing.T) {
 		t.Errorf("while it was away it was asked %d times", asked)
 	}
 	w := httptest.NewRecorder()
-	guard.Only(config.RoleRead, func(w http.ResponseWriter, _ *http.Request, status int, _ string) { w.WriteHeader(status) }, http.NotFoundHandler()).ServeHTTP(w, with("Bearer "+token))
+	guard.Only(config.RoleRead, http.NotFoundHandler()).ServeHTTP(w, with("Bearer "+token))
 	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" || w.Header().Get("WWW-Authenticate") != "" {
 		t.Errorf("%d %v", w.Code, w.Header())
 	}

@@ -47,7 +47,7 @@ func (a *API) reset(ctx context.Context, in *struct {
 	attempt := attemptOf(ctx)
 	attempt.bucket, attempt.record.Rule = true, in.Body.Rule
 	if in.Body.RuleSet != "" && in.Body.RuleSet != in.RuleSet {
-		return nil, wrongRequest("ruleSet: must be that of the path, or be left out")
+		return nil, invalidAt("body", "ruleSet: must be that of the path, or be left out")
 	}
 	in.Body.RuleSet = in.RuleSet
 	key, err := a.config.Operator.ResetKey(ctx, in.Body)

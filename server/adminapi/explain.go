@@ -27,18 +27,19 @@ type explainInput struct {
 func requestOf(sent *admin.Request, ruleSet string) (*fluxgate.Request, error) {
 	var req fluxgate.Request
 	if sent.RuleSet != "" && sent.RuleSet != ruleSet {
-		return nil, wrongRequest("ruleSet: must be that of the path, or be left out")
+		return nil, invalidAt("body", "ruleSet: must be that of the path, or be left out")
 	}
 	if err := sent.To(&req); err != nil {
-		return nil, wrongRequest(err.Error())
+		return nil, invalidAt("body", err.Error())
 	}
 	req.RuleSet = ruleSet
 	return &req, nil
 }
 
-func wrongRequest(what string) *admin.Problem {
+// invalidAt is the problem of a part of a request.
+func invalidAt(location, message string) *admin.Problem {
 	p := admin.NewProblem(http.StatusUnprocessableEntity, admin.KindValidation, "The request is not valid.")
-	p.Errors = []admin.ProblemDetail{{Location: "body", Message: what}}
+	p.Errors = []admin.ProblemDetail{{Location: location, Message: message}}
 	return p
 }
 

@@ -86,8 +86,9 @@ func start(t testing.TB, change ...func(*settings)) *rig {
 	loaded, err := reload.Start(t.Context(), s.source, reload.Config{Strategy: reload.Polling, FirstWait: time.Minute})
 	do(t, err)
 	t.Cleanup(func() { do(t, loaded.Close()) })
-	r.insight = insight.New(insight.Config{Engine: func() *fluxgate.Engine { return r.engine }})
-	r.engine, err = fluxgate.New(s.store, loaded, fluxgate.WithObserver(r.insight.Recorder()), fluxgate.WithOnFailure(rules.FailClosed))
+	recorder := insight.NewRecorder(insight.RecorderConfig{Engine: func() *fluxgate.Engine { return r.engine }})
+	r.insight = insight.New(recorder, insight.Config{})
+	r.engine, err = fluxgate.New(s.store, loaded, fluxgate.WithObserver(recorder), fluxgate.WithOnFailure(rules.FailClosed))
 	do(t, err)
 	r.op = admin.NewDirect(s.source, func() *fluxgate.Engine { return r.engine }, "")
 	r.api, err = adminapi.New(adminapi.Config{

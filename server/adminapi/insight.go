@@ -39,15 +39,9 @@ type RuleQuery struct {
 // check refuses a rule without a rule set.
 func (q *RuleQuery) check() error {
 	if q.Rule != "" && q.RuleSet == "" {
-		return wrongQuery("query.rule", "needs ruleSet")
+		return invalidAt("query.rule", "needs ruleSet")
 	}
 	return nil
-}
-
-func wrongQuery(location, message string) *admin.Problem {
-	p := admin.NewProblem(http.StatusUnprocessableEntity, admin.KindValidation, "The request is not valid.")
-	p.Errors = []admin.ProblemDetail{{Location: location, Message: message}}
-	return p
 }
 
 // viewOf returns what the caller may see.
@@ -71,7 +65,7 @@ func (a *API) live(ctx context.Context, in *struct {
 	}
 	ofServer := in.Rule != "" || in.Range == admin.RangeHour
 	if ofServer && in.Scope == admin.ScopeFleet {
-		return nil, wrongQuery("query.scope", "must be server for a rule and for the last hour")
+		return nil, invalidAt("query.scope", "must be server for a rule and for the last hour")
 	}
 	if in.Scope == "" {
 		in.Scope = admin.ScopeFleet

@@ -202,8 +202,11 @@ const (
 )
 
 // ReadSecret reads a secret from its file, without the line end that most
-// editors add.
+// editors add. Without a file it is empty.
 func ReadSecret(name string) ([]byte, error) {
+	if name == "" {
+		return nil, nil
+	}
 	data, err := ReadFile(name)
 	if err != nil {
 		return nil, unreadable(err)

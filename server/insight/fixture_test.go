@@ -21,18 +21,19 @@ var everything = insight.View{All: true, RuleSet: func(string) bool { return tru
 // node is one server: an engine and its insight.
 type node struct {
 	*insight.Insight
-	engine *fluxgate.Engine
+	engine   *fluxgate.Engine
+	recorder *insight.Recorder
 }
 
 // start runs a server in memory with rules, until the test ends.
 func start(t testing.TB, buckets store.Store, config insight.Config, sets []*rules.Set, options ...fluxgate.Option) *node {
 	t.Helper()
 	n := new(node)
-	config.Engine = func() *fluxgate.Engine { return n.engine }
-	config.RuleSet = sets[0].ID()
-	n.Insight = insight.New(config)
+	ruleSet := sets[0].ID()
+	n.recorder = insight.NewRecorder(insight.RecorderConfig{Engine: func() *fluxgate.Engine { return n.engine }, RuleSet: ruleSet})
+	n.Insight = insight.New(n.recorder, config)
 	var err error
-	options = append([]fluxgate.Option{fluxgate.WithRuleSet(config.RuleSet), fluxgate.WithObserver(n.Recorder())}, options...)
+	options = append([]fluxgate.Option{fluxgate.WithRuleSet(ruleSet), fluxgate.WithObserver(n.recorder)}, options...)
 	n.engine, err = fluxgate.New(buckets, fluxgate.Static(sets...), options...)
 	do(t, err)
 	ctx, cancel := context.WithCancel(t.Context())

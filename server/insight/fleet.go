@@ -155,7 +155,7 @@ func (i *Insight) Fleet(ctx context.Context, view View) (*admin.Fleet, error) {
 }
 
 func addRates(to, more *admin.Rates) {
-	for _, pair := range [outcomes][2]*float64{
+	for _, pair := range [classes][2]*float64{
 		{&to.Allowed, &more.Allowed}, {&to.Limited, &more.Limited}, {&to.Denied, &more.Denied},
 		{&to.Degraded, &more.Degraded}, {&to.Waiting, &more.Waiting}, {&to.Shadow, &more.Shadow},
 	} {
@@ -237,7 +237,7 @@ func appendFleetStep(s *admin.Series, all []*report, visible [][]*reportedSeries
 		known = true
 		for _, series := range visible[j] {
 			for o := range sum {
-				sum[o] += min(series.at(outcome(o), ago), math.MaxUint32-sum[o])
+				sum[o] += min(series.at(class(o), ago), math.MaxUint32-sum[o])
 			}
 		}
 		if n := len(r.P50); n > ago {

@@ -2,27 +2,27 @@ package insight
 
 import "sync/atomic"
 
-// outcome is what became of a request. A request has one of the first three, and any of
+// class is what live numbers tell apart. A request is of one of the first three, and of any of
 // the others.
-type outcome int
+type class int
 
 const (
-	allowed outcome = iota
+	allowed class = iota
 	limited
 	denied
 	degraded
 	waiting
 	shadow
-	outcomes
+	classes
 )
 
-// counters counts requests by outcome.
-type counters [outcomes]atomic.Uint64
+// counters counts requests by class.
+type counters [classes]atomic.Uint64
 
-func (c *counters) add(o outcome) { c[o].Add(1) }
+func (c *counters) add(o class) { c[o].Add(1) }
 
 // counts is how many requests there were in one step of time.
-type counts [outcomes]uint32
+type counts [classes]uint32
 
 func (c *counts) plus(other *counts) {
 	for o := range c {
@@ -46,7 +46,7 @@ const (
 // their time, so all histories of a server have the same steps.
 type history struct {
 	counters
-	before  [outcomes]uint64 // the counters at the last tick
+	before  [classes]uint64 // the counters at the last tick
 	seconds [seconds]counts
 	tens    [tens + 1]counts // and the one that is not over
 	used    int64            // the last second with a request

@@ -8,7 +8,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/internal/logthrottle"
 	"github.com/fluxgate/fluxgate/store"
@@ -24,12 +23,8 @@ type Fleet interface {
 	Reports(ctx context.Context, maxBytes int) (map[string][]byte, error)
 }
 
-// Config configures an [Insight]. Engine is required.
+// Config configures an [Insight]. Its zero value works.
 type Config struct {
-	// Engine returns the engine whose observer the recorder is.
-	Engine func() *fluxgate.Engine
-	// RuleSet is the rule set of requests that name none.
-	RuleSet string
 	// Name is the name of the server. Empty means that of the host.
 	Name string
 	// Version is the version of the build.
@@ -61,21 +56,18 @@ type Insight struct {
 	failed   *logthrottle.Throttle // log lines about reports
 }
 
-// New returns an insight. Run must be called for it to have numbers.
-func New(config Config) *Insight {
+// New returns an insight into what a recorder with an engine records. Run must be called for it
+// to have numbers.
+func New(recorder *Recorder, config Config) *Insight {
 	if config.Name == "" {
 		config.Name, _ = os.Hostname()
 	}
 	if config.Logger == nil {
 		config.Logger = slog.Default()
 	}
-	i := &Insight{config: config, start: time.Now().UTC(), failed: logthrottle.New(time.Minute)}
-	i.recorder = newRecorder(&i.config)
-	return i
+	recorder.durations = config.Durations
+	return &Insight{config: config, recorder: recorder, start: time.Now().UTC(), failed: logthrottle.New(time.Minute)}
 }
-
-// Recorder returns the observer of the engine.
-func (i *Insight) Recorder() *Recorder { return i.recorder }
 
 // Forget drops all callers. It is called when the engine has been replaced by one with
 // another salt: their keys are no longer those of buckets.
@@ -94,7 +86,7 @@ func (i *Insight) Run(ctx context.Context) {
 
 // show returns the key of a caller as the admin API shows it.
 func (i *Insight) show(c *ownCaller) string {
-	return i.config.Engine().ShowKey(store.Key{RuleSet: c.ruleSet, Rule: c.rule, ID: c.id})
+	return i.recorder.config.Engine().ShowKey(store.Key{RuleSet: c.ruleSet, Rule: c.rule, ID: c.id})
 }
 
 func roundMs(ms float64) float64 { return math.Round(ms*1e3) / 1e3 }
@@ -137,7 +129,7 @@ func (r *Recorder) selected(q *admin.LiveQuery, view *View) (of []*history) {
 	}
 	for id, h := range r.ruleSets.Entries() {
 		if (q.RuleSet == "" || q.RuleSet == id) && view.RuleSet(id) {
-			of = append(of, h)
+			of = append(of, &h.history)
 		}
 	}
 	return of
@@ -198,9 +190,9 @@ func appendStep(s *admin.Series, n *counts, seconds float64, p50, p99 *float64) 
 	s.P50Ms, s.P99Ms = append(s.P50Ms, p50), append(s.P99Ms, p99)
 }
 
-// seriesOf returns the series in the order of the outcomes.
-func seriesOf(s *admin.Series) [outcomes]*[]*float64 {
-	return [outcomes]*[]*float64{&s.Allowed, &s.Limited, &s.Denied, &s.Degraded, &s.Waiting, &s.Shadow}
+// seriesOf returns the series in the order of the classes.
+func seriesOf(s *admin.Series) [classes]*[]*float64 {
+	return [classes]*[]*float64{&s.Allowed, &s.Limited, &s.Denied, &s.Degraded, &s.Waiting, &s.Shadow}
 }
 
 // rulesOf returns the rules that were asked for and that the caller may see.

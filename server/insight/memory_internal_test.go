@@ -17,10 +17,10 @@ func TestRecorder_Memory_NoRace(t *testing.T) {
 		return stats.HeapAlloc
 	}
 	before := heap()
-	r := newRecorder(&Config{})
+	r := NewRecorder(RecorderConfig{Engine: func() *fluxgate.Engine { return nil }})
 	for i := range 2 * maxRules {
 		of := r.rule("api", fmt.Sprint("rule-", i))
-		r.ruleSetOf(fmt.Sprint("set-", i), new(fluxgate.Decision))
+		r.ruleSetOf(fmt.Sprint("set-", i), outcomeAllowed)
 		for _, list := range []*callerList{&of.limited, &of.allowed} {
 			for range 2 {
 				for n := range uint64(600) {

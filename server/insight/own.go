@@ -20,7 +20,7 @@ func (i *Insight) own(now time.Time, rules, callers int) *report {
 	}
 	for id, h := range r.ruleSets.Entries() {
 		floors := [2]uint64{limitedCallers.floors[id], allowedCallers.floors[id]}
-		out.RuleSets = append(out.RuleSets, reportedSet{id, r.series(h), floors})
+		out.RuleSets = append(out.RuleSets, reportedSet{id, r.series(&h.history), floors})
 	}
 	slices.SortFunc(out.RuleSets, func(a, b reportedSet) int {
 		return cmp.Or(cmp.Compare(b.sum(), a.sum()), cmp.Compare(a.ID, b.ID))
@@ -125,7 +125,7 @@ func (r *Recorder) busiest(most int) []reportedRule {
 	for key, of := range r.rules.Entries() {
 		add(key, of)
 	}
-	add(ruleKey{other, other}, &r.overflow)
+	add(ruleKey{Other, Other}, &r.overflow)
 	slices.SortFunc(all, func(a, b reportedRule) int {
 		x, y := a.rates(), b.rates()
 		return busiest(&x, &y)

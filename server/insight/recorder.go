@@ -1,8 +1,8 @@
 package insight
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/snapshotmap"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/store"
 )
 
@@ -26,29 +27,45 @@ const (
 	idle = 3_600
 )
 
-// other names the rules that are not counted separately.
-const other = "other"
-
 // ruleKey names a rule, or with an empty rule a rule set.
 type ruleKey struct{ ruleSet, rule string }
+
+// ruleSet is what is recorded of one rule set.
+type ruleSet struct {
+	history
+	totals *setTotals
+}
 
 // rule is what is recorded of one rule.
 type rule struct {
 	history
 	limited, allowed callerList
-	shadow           atomic.Bool // it was evaluated as a shadow rule last
+	shadow           atomic.Bool                // it was evaluated as a shadow rule last
+	totals           atomic.Pointer[RuleTotals] // nil before its first decision
 }
 
-// Recorder counts the decisions of a server. It is an observer of its engine. No request
-// waits for it, and nothing is allocated for a request but the first of a rule, and while
-// the list of its callers grows.
+// RecorderConfig configures a [Recorder].
+type RecorderConfig struct {
+	// Engine returns the engine whose observer the recorder is. Without it there are no live
+	// numbers.
+	Engine func() *fluxgate.Engine
+	// RuleSet is the rule set of requests that name none.
+	RuleSet string
+	// MaxRuleSets and MaxRules bound how many rule sets, and rules of all of them, have totals
+	// of their own. 0 means 100 and 1,000.
+	MaxRuleSets, MaxRules int
+}
+
+// Recorder counts the decisions of a server, since the start for metrics and of late for live
+// numbers. It is an observer of its engine. No request waits for it, and nothing is allocated
+// for a request but the first of a rule, and while the list of its callers grows.
 type Recorder struct {
-	ruleSet string
-	engine  func() *fluxgate.Engine
+	config RecorderConfig
+	totals totals
 
 	total    history
 	overflow rule
-	ruleSets snapshotmap.Map[string, *history]
+	ruleSets snapshotmap.Map[string, *ruleSet]
 	rules    snapshotmap.Map[ruleKey, *rule]
 	extra    budget
 
@@ -63,10 +80,13 @@ type Recorder struct {
 
 var _ fluxgate.Observer = (*Recorder)(nil)
 
-func newRecorder(config *Config) *Recorder {
+// NewRecorder returns a recorder.
+func NewRecorder(config RecorderConfig) *Recorder {
 	now := time.Now().Unix()
-	r := &Recorder{ruleSet: config.RuleSet, engine: config.Engine, durations: config.Durations, start: now, second: now - 1, opened: [2]int64{now, now}}
+	r := &Recorder{config: config, start: now, second: now - 1, opened: [2]int64{now, now}}
 	r.extra.left.Store(maxCallers - 2*2*leastCallers*maxRules)
+	r.totals.maxRuleSets, r.totals.maxRules = cmp.Or(config.MaxRuleSets, maxRuleSets), cmp.Or(config.MaxRules, maxRules)
+	r.totals.unknown, r.totals.other = newSetTotals(Unknown, false), newSetTotals(Other, false)
 	return r
 }
 
@@ -75,36 +95,55 @@ func ended(now time.Time) int64 { return now.Add(500*time.Millisecond).Unix() - 
 
 // Decided implements [fluxgate.Observer].
 func (r *Recorder) Decided(_ context.Context, req *fluxgate.Request, d *fluxgate.Decision, err error) {
-	if err != nil && !errors.Is(err, fluxgate.ErrNoRuleSet) || req.Peek {
+	r.Count(req, d, OutcomeOf(d, err))
+}
+
+// Count counts a decision. Peeks are not counted.
+func (r *Recorder) Count(req *fluxgate.Request, d *fluxgate.Decision, o Outcome) {
+	if req.Peek {
 		return
 	}
-	ruleSet := req.RuleSet
-	if ruleSet == "" {
-		ruleSet = r.ruleSet
+	id := req.RuleSet
+	if id == "" {
+		id = r.config.RuleSet
 	}
-	set := r.ruleSetOf(ruleSet, d)
-	for _, o := range [...]struct {
-		outcome outcome
-		is      bool
-	}{
-		{outcomeOf(d), true}, {degraded, d.Degraded}, {waiting, d.Allowed && d.Wait > 0}, {shadow, r.evaluated(req, d)},
-	} {
-		if o.is {
-			r.total.add(o.outcome)
-			if set != nil {
-				set.add(o.outcome)
-			}
+	if o > outcomeNoRuleSet { // there is no decision
+		r.totals.known(id).add(o, d)
+		return
+	}
+	live, set := r.ruleSetOf(id, o)
+	set.add(o, d)
+	binding, shadowed := r.evaluated(req, d, set)
+	if r.config.Engine != nil {
+		switch d.Reason {
+		case fluxgate.ReasonExempt:
+			binding = r.rule(id, d.RuleID)
+			binding.add(allowed)
+		case fluxgate.ReasonDenied, fluxgate.ReasonMissingIdentity:
+			binding = r.rule(id, d.RuleID)
+			binding.add(denied)
 		}
+		r.count(live, classOf(d), true)
+		r.count(live, degraded, d.Degraded)
+		r.count(live, waiting, d.Allowed && d.Wait > 0)
+		r.count(live, shadow, shadowed)
 	}
-	switch d.Reason {
-	case fluxgate.ReasonExempt:
-		r.rule(ruleSet, d.RuleID).add(allowed)
-	case fluxgate.ReasonDenied, fluxgate.ReasonMissingIdentity:
-		r.rule(ruleSet, d.RuleID).add(denied)
+	if d.RuleID != "" {
+		r.totalsOf(set, binding, d.RuleID).add(o, d)
 	}
 }
 
-func outcomeOf(d *fluxgate.Decision) outcome {
+// count counts a request in total and for its rule set, which may be nil.
+func (r *Recorder) count(set *ruleSet, c class, is bool) {
+	if is {
+		r.total.add(c)
+		if set != nil {
+			set.add(c)
+		}
+	}
+}
+
+func classOf(d *fluxgate.Decision) class {
 	switch {
 	case d.Allowed:
 		return allowed
@@ -114,63 +153,96 @@ func outcomeOf(d *fluxgate.Decision) outcome {
 	return denied
 }
 
-// evaluated counts a request under the rules that were evaluated for it, and reports
-// whether a shadow rule would have rejected it.
-func (r *Recorder) evaluated(req *fluxgate.Request, d *fluxgate.Decision) (shadowed bool) {
-	engine := r.engine()
+// evaluated counts a request under the rules that were evaluated for it. It returns the live
+// numbers of the binding rule, and whether a shadow rule would have rejected the request.
+func (r *Recorder) evaluated(req *fluxgate.Request, d *fluxgate.Decision, set *setTotals) (binding *rule, shadowed bool) {
+	var last *rules.Rule
 	for e := range d.Evaluated(req) {
-		of := r.rule(e.Key.RuleSet, e.Key.Rule)
-		if of.shadow.Load() != e.Shadow() {
-			of.shadow.Store(e.Shadow())
-		}
 		rejected := e.Status == store.Rejected || e.Status == store.TooCostly
-		undecided := e.Status == store.Unavailable
-		switch {
-		case rejected:
-			o := limited
-			if e.Shadow() {
-				o, shadowed = shadow, true
-			}
-			of.add(o)
-			r.count(of, &of.limited, engine, &e)
-		case d.Allowed && (undecided || e.Status == store.OK):
-			of.add(allowed)
-			r.count(of, &of.allowed, engine, &e)
-			if e.Wait > 0 {
-				of.add(waiting)
-			}
-		case undecided && d.Reason == fluxgate.ReasonStoreFailure && d.RuleID == e.Rule.ID:
-			of.add(denied)
+		var of *rule
+		if r.config.Engine != nil {
+			of = r.rule(e.Key.RuleSet, e.Key.Rule)
+			r.evaluatedLive(of, d, &e, rejected)
 		}
-		if undecided || e.Source == store.FromFallback {
-			of.add(degraded)
+		if e.Rule.ID == d.RuleID {
+			binding = of
 		}
+		if rejected && e.Shadow() {
+			shadowed = true
+			if e.Rule != last { // once for requests that are decided together
+				r.totalsOf(set, of, e.Rule.ID).ShadowRejected.Add(1)
+			}
+		}
+		last = e.Rule
 	}
-	return shadowed
+	return binding, shadowed
 }
 
-// count counts a request of a caller. Callers of rules that share an entry are not counted.
-func (r *Recorder) count(of *rule, list *callerList, engine *fluxgate.Engine, e *fluxgate.EvaluatedRule) {
+// evaluatedLive counts a request in the live numbers of a rule.
+func (r *Recorder) evaluatedLive(of *rule, d *fluxgate.Decision, e *fluxgate.EvaluatedRule, rejected bool) {
+	isShadow, undecided := e.Shadow(), e.Status == store.Unavailable
+	if of.shadow.Load() != isShadow {
+		of.shadow.Store(isShadow)
+	}
+	switch {
+	case rejected && isShadow:
+		of.add(shadow)
+		r.countCaller(of, &of.limited, e)
+	case rejected:
+		of.add(limited)
+		r.countCaller(of, &of.limited, e)
+	case d.Allowed && (undecided || e.Status == store.OK):
+		of.add(allowed)
+		r.countCaller(of, &of.allowed, e)
+		if e.Wait > 0 {
+			of.add(waiting)
+		}
+	case undecided && d.Reason == fluxgate.ReasonStoreFailure && d.RuleID == e.Rule.ID:
+		of.add(denied)
+	}
+	if undecided || e.Source == store.FromFallback {
+		of.add(degraded)
+	}
+}
+
+// countCaller counts a request of a caller. Callers of rules that share an entry are not
+// counted.
+func (r *Recorder) countCaller(of *rule, list *callerList, e *fluxgate.EvaluatedRule) {
 	if of != &r.overflow {
-		list.add(engine, e, &r.extra)
+		list.add(r.config.Engine(), e, &r.extra)
 	}
 }
 
-// ruleSetOf returns the history of the rule set of a request, or nil if it does not exist:
-// its name may be made up.
-func (r *Recorder) ruleSetOf(id string, d *fluxgate.Decision) *history {
-	if h := r.ruleSets.Entries()[id]; h != nil {
-		return h
+// ruleSetOf returns the live numbers of a rule set, nil if there is no place for them or the
+// rule set does not exist, and its totals.
+func (r *Recorder) ruleSetOf(id string, o Outcome) (*ruleSet, *setTotals) {
+	live := r.ruleSets.Entries()[id]
+	switch {
+	case !o.RuleSetExists(): // its name may be made up
+		return live, r.totals.known(id)
+	case live != nil:
+		return live, live.totals
 	}
-	if d.Reason == fluxgate.ReasonNoRuleSet {
-		return nil
-	}
-	if len(r.ruleSets.Entries()) >= maxRuleSets {
+	set := r.totals.ruleSet(id)
+	switch {
+	case r.config.Engine == nil:
+	case len(r.ruleSets.Entries()) >= maxRuleSets:
 		r.full.Store(true)
-		return nil
+	default:
+		live, _ = r.ruleSets.Add(strings.Clone(id), maxRuleSets, func() *ruleSet { return &ruleSet{totals: set} })
 	}
-	h, _ := r.ruleSets.Add(strings.Clone(id), maxRuleSets, func() *history { return new(history) })
-	return h
+	return live, set
+}
+
+// totalsOf returns the totals of a rule. of are its live numbers, or nil.
+func (r *Recorder) totalsOf(set *setTotals, of *rule, id string) *RuleTotals {
+	if of == nil || of == &r.overflow {
+		return r.totals.rule(set, id)
+	}
+	if of.totals.Load() == nil {
+		of.totals.Store(r.totals.rule(set, id))
+	}
+	return of.totals.Load()
 }
 
 // rule returns what is recorded of a rule.
@@ -246,7 +318,7 @@ func (r *Recorder) rotate(second int64) {
 // dropIdle makes room for rules and rule sets that have requests.
 func (r *Recorder) dropIdle(second int64) {
 	isIdle := func(h *history) bool { return second-max(h.used, r.start) >= idle }
-	r.ruleSets.Drop(func(_ string, h *history) bool { return isIdle(h) })
+	r.ruleSets.Drop(func(_ string, set *ruleSet) bool { return isIdle(&set.history) })
 	r.rules.Drop(func(_ ruleKey, of *rule) bool {
 		if !isIdle(&of.history) {
 			return false

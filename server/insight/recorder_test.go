@@ -320,7 +320,7 @@ func TestRecorder_Allocations(t *testing.T) {
 	}
 	i := 0
 	if got := testing.AllocsPerRun(10_000, func() {
-		n.Recorder().Decided(t.Context(), all[i%len(all)].req, &all[i%len(all)].d, nil)
+		n.recorder.Decided(t.Context(), all[i%len(all)].req, &all[i%len(all)].d, nil)
 		i++
 	}); got != 0 {
 		t.Errorf("%v allocations for a decision", got)
@@ -341,7 +341,7 @@ func BenchmarkDecided(b *testing.B) {
 			b.ReportAllocs()
 			b.RunParallel(func(pb *testing.PB) {
 				for i := 0; pb.Next(); i++ {
-					n.Recorder().Decided(context.Background(), &reqs[i%users], &decisions[i%users], nil)
+					n.recorder.Decided(context.Background(), &reqs[i%users], &decisions[i%users], nil)
 				}
 			})
 		})

@@ -69,17 +69,17 @@ type reportedSet struct {
 	Floors [2]uint64 `json:"f"`
 }
 
-// reportedSeries is the requests in each step by outcome.
+// reportedSeries is the requests in each step by class.
 type reportedSeries struct {
-	Counts [outcomes][]uint32 `json:"n"`
+	Counts [classes][]uint32 `json:"n"`
 }
 
 // reportedRule is the requests of a rule in the recent seconds.
 type reportedRule struct {
-	RuleSet string           `json:"set"`
-	Rule    string           `json:"rule"`
-	Shadow  bool             `json:"s,omitempty"`
-	Counts  [outcomes]uint64 `json:"n"`
+	RuleSet string          `json:"set"`
+	Rule    string          `json:"rule"`
+	Shadow  bool            `json:"s,omitempty"`
+	Counts  [classes]uint64 `json:"n"`
 }
 
 func (r *reportedRule) sum() (n uint64) {
@@ -271,7 +271,7 @@ func (r *report) clean() {
 }
 
 // at returns the requests of a step, counted from the last, which is 0.
-func (s *reportedSeries) at(o outcome, ago int) uint32 {
+func (s *reportedSeries) at(o class, ago int) uint32 {
 	if n := len(s.Counts[o]); ago < n {
 		return s.Counts[o][n-1-ago]
 	}
@@ -280,20 +280,20 @@ func (s *reportedSeries) at(o outcome, ago int) uint32 {
 
 // rates returns the requests in a second over the recent steps.
 func (r *report) rates(of ...*reportedSeries) admin.Rates {
-	var sum [outcomes]uint64
+	var sum [classes]uint64
 	known := min(r.Steps, recent/step)
 	for _, s := range of {
 		for o := range sum {
 			for ago := range known {
-				sum[o] += uint64(s.at(outcome(o), ago))
+				sum[o] += uint64(s.at(class(o), ago))
 			}
 		}
 	}
 	return ratesOf(&sum, float64(max(1, known)*step))
 }
 
-func ratesOf(n *[outcomes]uint64, seconds float64) admin.Rates {
-	of := func(o outcome) float64 { return math.Round(10*float64(n[o])/seconds) / 10 }
+func ratesOf(n *[classes]uint64, seconds float64) admin.Rates {
+	of := func(o class) float64 { return math.Round(10*float64(n[o])/seconds) / 10 }
 	return admin.Rates{Allowed: of(allowed), Limited: of(limited), Denied: of(denied), Degraded: of(degraded), Waiting: of(waiting), Shadow: of(shadow)}
 }
 

@@ -26,7 +26,7 @@ func largest() *report {
 		fill(&r.RuleSets[i].reportedSeries)
 	}
 	for i := range reportedRules + 2*reportedCallers {
-		r.Rules = append(r.Rules, reportedRule{RuleSet: name, Rule: fmt.Sprint(name, i), Counts: [outcomes]uint64{1 << 40}})
+		r.Rules = append(r.Rules, reportedRule{RuleSet: name, Rule: fmt.Sprint(name, i), Counts: [classes]uint64{1 << 40}})
 	}
 	for i := range reportedCallers {
 		c := reportedCaller{Rule: i, Key: fmt.Sprintf("%048x", i), Count: 1 << 40, Error: 1 << 30}
@@ -90,7 +90,7 @@ func TestReport_Invalid(t *testing.T) {
 		"a negative quantile": func(r *report) { r.P99 = []float64{-1} },
 		"a recent quantile":   func(r *report) { r.Recent50 = -1 },
 		"a rule set's series": func(r *report) {
-			r.RuleSets = []reportedSet{{ID: "a", reportedSeries: reportedSeries{[outcomes][]uint32{{1, 2}}}}}
+			r.RuleSets = []reportedSet{{ID: "a", reportedSeries: reportedSeries{[classes][]uint32{{1, 2}}}}}
 		},
 		"the name of a rule set": func(r *report) { r.RuleSets = []reportedSet{{ID: "a b"}} },
 		"many rule sets":         func(r *report) { r.RuleSets = make([]reportedSet, reportedRuleSets+1) },

@@ -12,4 +12,4 @@ type View struct {
 
 // rule reports whether the caller may see a rule of a rule set. Rules that are not counted
 // separately may be of any.
-func (v *View) rule(ruleSet string) bool { return v.All || ruleSet != other && v.RuleSet(ruleSet) }
+func (v *View) rule(ruleSet string) bool { return v.All || ruleSet != Other && v.RuleSet(ruleSet) }

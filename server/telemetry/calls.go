@@ -10,8 +10,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
-
-	"github.com/fluxgate/fluxgate"
 )
 
 // Call counts the calls of a gRPC method by their code, and how long they take.
@@ -58,52 +56,3 @@ func (carrier) Set(string, string) {}
 
 // Keys implements propagation.TextMapCarrier.
 func (carrier) Keys() []string { return nil }
-
-// Together decides requests together, as [fluxgate.Engine.CheckAll] does.
-type Together interface {
-	CheckAll(ctx context.Context, reqs []fluxgate.Request) (fluxgate.Decision, []fluxgate.Decision, error)
-	Refund(ctx context.Context, req *fluxgate.Request) (fluxgate.Decision, error)
-}
-
-// Together measures how long next takes to decide.
-func (m *Metrics) Together(next Together) Together { return &timedTogether{next, m} }
-
-type timedTogether struct {
-	Together
-	metrics *Metrics
-}
-
-// CheckAll implements [Together].
-func (t *timedTogether) CheckAll(ctx context.Context, reqs []fluxgate.Request) (fluxgate.Decision, []fluxgate.Decision, error) {
-	start := time.Now()
-	d, each, err := t.Together.CheckAll(ctx, reqs)
-	if err == nil {
-		t.metrics.seconds.Observe(max(0, time.Since(start)-d.Wait).Seconds()) // without what fluxgate_wait_seconds has
-	}
-	return d, each, err
-}
-
-// Together creates a span for each decision of next.
-func (t *Tracing) Together(next Together) Together {
-	if !t.Enabled() {
-		return next
-	}
-	return &tracedTogether{next, t}
-}
-
-type tracedTogether struct {
-	Together
-	tracing *Tracing
-}
-
-// CheckAll implements [Together].
-func (t *tracedTogether) CheckAll(ctx context.Context, reqs []fluxgate.Request) (fluxgate.Decision, []fluxgate.Decision, error) {
-	ctx, span := t.tracing.tracer.Start(ctx, "check")
-	defer span.End()
-	d, each, err := t.Together.CheckAll(ctx, reqs)
-	if span.IsRecording() {
-		describe(span, t.tracing.config.RuleSet, &reqs[0], &d, err)
-		span.SetAttributes(attribute.Int("fluxgate.requests", len(reqs)))
-	}
-	return d, each, err
-}

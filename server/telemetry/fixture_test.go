@@ -23,6 +23,7 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/memrules"
 	"github.com/fluxgate/fluxgate/rules/reload"
+	"github.com/fluxgate/fluxgate/server/insight"
 	"github.com/fluxgate/fluxgate/server/telemetry"
 	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/lease"
@@ -40,7 +41,7 @@ type world struct {
 	rules   *reload.Reloader
 	store   *fickle
 	engine  *fluxgate.Engine
-	limiter fluxgate.Limiter
+	limiter telemetry.Limiter
 }
 
 var here = netip.MustParseAddr("192.0.2.1")
@@ -105,7 +106,9 @@ func newWorld(tb testing.TB, config telemetry.Config) *world {
 	still := time.Now() // buckets do not refill, however slow the test is
 	w.store = &fickle{Store: fluxgate.Must(memstore.New(memstore.Config{Clock: func() time.Time { return still }}))}
 	tb.Cleanup(func() { w.store.Close() })
-	config.RuleSet = "api"
+	if config.Recorder == nil {
+		config.Recorder = insight.NewRecorder(insight.RecorderConfig{RuleSet: "api"})
+	}
 	w.metrics = telemetry.New(config)
 	w.metrics.WatchRules(w.rules, time.Hour)
 	w.engine, err = fluxgate.New(w.store, w.rules, fluxgate.WithRuleSet("api"), fluxgate.WithObserver(w.metrics),

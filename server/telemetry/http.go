@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fluxgate/fluxgate/server/insight"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -20,12 +21,12 @@ func methodLabel(method string) string {
 	if slices.Contains(methods, method) {
 		return method
 	}
-	return labelOther
+	return insight.Other
 }
 
 func codeLabel(status int) string {
 	if status > 599 {
-		return labelOther
+		return insight.Other
 	}
 	return strconv.Itoa(status)
 }

@@ -4,48 +4,156 @@ import (
 	"context"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/server/insight"
 	"github.com/fluxgate/fluxgate/store"
 )
 
-// Limiter measures how long next takes to decide.
-func (m *Metrics) Limiter(next fluxgate.Limiter) fluxgate.Limiter {
-	return &timed{next: next, seconds: m.seconds}
+// Limiter is what servers decide with: a [*fluxgate.Engine], or what wraps it.
+type Limiter interface {
+	fluxgate.Limiter
+	CheckAll(ctx context.Context, reqs []fluxgate.Request) (fluxgate.Decision, []fluxgate.Decision, error)
+	Refund(ctx context.Context, req *fluxgate.Request) (fluxgate.Decision, error)
 }
 
-type timed struct {
-	next    fluxgate.Limiter
-	seconds prometheus.Observer
+// Limiter measures how long next takes to decide.
+func (m *Metrics) Limiter(next Limiter) Limiter { return &timedLimiter{next, m} }
+
+type timedLimiter struct {
+	Limiter
+	metrics *Metrics
 }
 
 // Check implements [fluxgate.Limiter].
-func (t *timed) Check(ctx context.Context, req *fluxgate.Request) (fluxgate.Decision, error) {
+func (t *timedLimiter) Check(ctx context.Context, req *fluxgate.Request) (fluxgate.Decision, error) {
 	start, peek := time.Now(), req.Peek
-	d, err := t.next.Check(ctx, req)
-	if err != nil {
-		return d, err // its duration is how long the caller waited
-	}
+	d, err := t.Limiter.Check(ctx, req)
+	t.observe(start, &d, d.Allowed && !peek, err)
+	return d, err
+}
+
+// CheckAll implements [Limiter].
+func (t *timedLimiter) CheckAll(
+	ctx context.Context, reqs []fluxgate.Request,
+) (fluxgate.Decision, []fluxgate.Decision, error) {
+	start := time.Now()
+	d, each, err := t.Limiter.CheckAll(ctx, reqs)
+	t.observe(start, &d, true, err)
+	return d, each, err
+}
+
+// observe notes the time to decide, without what fluxgate_wait_seconds has if the request was
+// held. That of an error is how long the caller waited.
+func (t *timedLimiter) observe(start time.Time, d *fluxgate.Decision, held bool, err error) {
 	spent := time.Since(start)
-	if d.Allowed && !peek {
-		spent -= d.Wait // it was held: that is fluxgate_wait_seconds
+	if held {
+		spent -= d.Wait
 	}
-	t.seconds.Observe(max(0, spent).Seconds())
-	return d, nil
+	if err == nil {
+		t.metrics.seconds.Observe(max(0, spent).Seconds())
+	}
+}
+
+// Limiter creates a span for each decision of next.
+func (t *Tracing) Limiter(next Limiter) Limiter {
+	if !t.Enabled() {
+		return next
+	}
+	return &tracedLimiter{next, t.tracer, t.config.RuleSet}
+}
+
+type tracedLimiter struct {
+	Limiter
+	tracer  trace.Tracer
+	ruleSet string
+}
+
+// Check implements [fluxgate.Limiter].
+func (t *tracedLimiter) Check(ctx context.Context, req *fluxgate.Request) (fluxgate.Decision, error) {
+	ctx, span := t.tracer.Start(ctx, "check")
+	defer span.End()
+	d, err := t.Limiter.Check(ctx, req)
+	if span.IsRecording() {
+		describe(span, t.ruleSet, req, &d, err)
+	}
+	return d, err
+}
+
+// CheckAll implements [Limiter].
+func (t *tracedLimiter) CheckAll(
+	ctx context.Context, reqs []fluxgate.Request,
+) (fluxgate.Decision, []fluxgate.Decision, error) {
+	ctx, span := t.tracer.Start(ctx, "check")
+	defer span.End()
+	d, each, err := t.Limiter.CheckAll(ctx, reqs)
+	if span.IsRecording() {
+		describe(span, t.ruleSet, &reqs[0], &d, err)
+		span.SetAttributes(attribute.Int("fluxgate.requests", len(reqs)))
+	}
+	return d, each, err
+}
+
+// describe adds what was decided to a span. ruleSet is that of requests that name none.
+func describe(span trace.Span, ruleSet string, req *fluxgate.Request, d *fluxgate.Decision, err error) {
+	outcome := insight.OutcomeOf(d, err)
+	set := insight.Unknown
+	if outcome.RuleSetExists() {
+		if set = req.RuleSet; set == "" {
+			set = ruleSet
+		}
+	}
+	span.SetAttributes(attribute.String("fluxgate.rule_set", set), attribute.String("fluxgate.outcome", outcome.String()),
+		attribute.Bool("fluxgate.allowed", d.Allowed && err == nil))
+	if d.RuleID != "" {
+		span.SetAttributes(attribute.String("fluxgate.rule", d.RuleID))
+	}
+	if d.Band != "" {
+		span.SetAttributes(attribute.String("fluxgate.source", insight.SourceOf(d)))
+	}
+	if d.Degraded {
+		span.SetAttributes(attribute.Bool("fluxgate.degraded", true))
+	}
+	if outcome == insight.OutcomeError {
+		span.SetStatus(codes.Error, "") // without the text, which a hook may have written
+	}
 }
 
 // Settle implements [fluxgate.Limiter].
-func (t *timed) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual int64) (store.Settlement, error) {
-	return t.next.Settle(ctx, receipt, actual)
+func (t *tracedLimiter) Settle(
+	ctx context.Context, receipt *fluxgate.Receipt, actual int64,
+) (s store.Settlement, err error) {
+	ctx, end := t.span(ctx, "settle", &err)
+	defer end()
+	return t.Limiter.Settle(ctx, receipt, actual)
 }
 
 // SettleUsage implements [fluxgate.Limiter].
-func (t *timed) SettleUsage(ctx context.Context, receipt *fluxgate.Receipt, usage *fluxgate.Usage) (map[string]store.Settlement, error) {
-	return t.next.SettleUsage(ctx, receipt, usage)
+func (t *tracedLimiter) SettleUsage(
+	ctx context.Context, receipt *fluxgate.Receipt, usage *fluxgate.Usage,
+) (s map[string]store.Settlement, err error) {
+	ctx, end := t.span(ctx, "settle", &err)
+	defer end()
+	return t.Limiter.SettleUsage(ctx, receipt, usage)
 }
 
 // Extend implements [fluxgate.Limiter].
-func (t *timed) Extend(ctx context.Context, receipt *fluxgate.Receipt) error {
-	return t.next.Extend(ctx, receipt)
+func (t *tracedLimiter) Extend(ctx context.Context, receipt *fluxgate.Receipt) (err error) {
+	ctx, end := t.span(ctx, "extend", &err)
+	defer end()
+	return t.Limiter.Extend(ctx, receipt)
+}
+
+// span starts a span that ends with an error, without its text.
+func (t *tracedLimiter) span(ctx context.Context, name string, err *error) (context.Context, func()) {
+	ctx, span := t.tracer.Start(ctx, name)
+	return ctx, func() {
+		if *err != nil {
+			span.SetStatus(codes.Error, "")
+		}
+		span.End()
+	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/logthrottle"
+	"github.com/fluxgate/fluxgate/server/insight"
 	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/redisstore"
 )
@@ -69,7 +70,7 @@ func newDecisionLog(logger *slog.Logger) *decisionLog {
 	return &decisionLog{logger, logthrottle.New(time.Second), logthrottle.New(time.Second), logthrottle.New(time.Minute), logthrottle.New(time.Minute)}
 }
 
-func (l *decisionLog) decided(ctx context.Context, req *fluxgate.Request, d *fluxgate.Decision, err error, outcome string) {
+func (l *decisionLog) decided(ctx context.Context, req *fluxgate.Request, d *fluxgate.Decision, err error, outcome insight.Outcome) {
 	if d.Reason == fluxgate.ReasonTooManyRules {
 		if now, before := l.tooManyRules.Allow(time.Now()); now {
 			l.logger.WarnContext(ctx, "request refused: too many rules match it; put rules into groups, or narrow them",
@@ -82,8 +83,8 @@ func (l *decisionLog) decided(ctx context.Context, req *fluxgate.Request, d *flu
 	if !l.logger.Enabled(ctx, slog.LevelDebug) {
 		return
 	}
-	attrs := []slog.Attr{slog.String("outcome", outcome)}
-	if ruleSetExists(outcome) && req.RuleSet != "" {
+	attrs := []slog.Attr{slog.String("outcome", outcome.String())}
+	if outcome.RuleSetExists() && req.RuleSet != "" {
 		attrs = append(attrs, slog.String("rule_set", req.RuleSet))
 	}
 	if err != nil {
@@ -96,7 +97,7 @@ func (l *decisionLog) decided(ctx context.Context, req *fluxgate.Request, d *flu
 	}
 	if d.Band != "" {
 		attrs = append(attrs, slog.String("band", d.Band), slog.Int64("limit", d.Limit), slog.Int64("remaining", d.Remaining),
-			slog.Duration("retry_after", d.RetryAfter), slog.Duration("wait", d.Wait), slog.String("source", sourceOf(d)))
+			slog.Duration("retry_after", d.RetryAfter), slog.Duration("wait", d.Wait), slog.String("source", insight.SourceOf(d)))
 	}
 	if d.Owed > 0 {
 		attrs = append(attrs, slog.Int64("owed", d.Owed))

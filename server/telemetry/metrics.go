@@ -14,21 +14,18 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/server/insight"
 	"github.com/fluxgate/fluxgate/store"
 )
 
 // Config configures [Metrics]. Its zero value works.
 type Config struct {
-	// RuleSet is the rule set of requests that name none.
-	RuleSet string
+	// Recorder counts decisions. Nil means one without live numbers.
+	Recorder *insight.Recorder
 	// Version and Revision are those of the build, for fluxgate_build_info.
 	Version, Revision string
 	// WaitSlots is how many requests may wait at once. 0 means none.
 	WaitSlots int
-	// MaxRuleSets and MaxRules bound how many rule sets, and rules of all of
-	// them, have a label of their own, counted since the start. Those that
-	// come later share the label other. 0 means 100 and 1,000.
-	MaxRuleSets, MaxRules int
 	// Logger gets decisions at level debug, without the caller's identity and
 	// path, and warnings about the store. Nil means slog.Default().
 	Logger *slog.Logger
@@ -37,11 +34,10 @@ type Config struct {
 // Metrics counts what a server does, for Prometheus, and logs it. It is the
 // observer of the engine.
 type Metrics struct {
-	ruleSet   string
-	registry  *prometheus.Registry
-	create    promauto.Factory
-	log       *decisionLog
-	decisions *decisions
+	registry *prometheus.Registry
+	create   promauto.Factory
+	log      *decisionLog
+	recorder *insight.Recorder
 
 	requests                     *prometheus.CounterVec
 	requestSeconds               *prometheus.HistogramVec
@@ -64,17 +60,13 @@ var answerSeconds = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025
 
 // New creates metrics in a registry of their own.
 func New(config Config) *Metrics {
-	if config.MaxRuleSets <= 0 {
-		config.MaxRuleSets = 100
-	}
-	if config.MaxRules <= 0 {
-		config.MaxRules = 1_000
+	if config.Recorder == nil {
+		config.Recorder = insight.NewRecorder(insight.RecorderConfig{})
 	}
 	registry := prometheus.NewRegistry()
 	create := promauto.With(registry)
 	m := &Metrics{
-		ruleSet: config.RuleSet, registry: registry, create: create, log: newDecisionLog(config.Logger),
-		decisions: newDecisions(config.MaxRuleSets, config.MaxRules),
+		registry: registry, create: create, log: newDecisionLog(config.Logger), recorder: config.Recorder,
 		requests: create.NewCounterVec(prometheus.CounterOpts{
 			Name: "fluxgate_http_requests_total", Help: "HTTP requests by the route's pattern, method and status.",
 		}, []string{"route", "method", "code"}),
@@ -108,8 +100,9 @@ func New(config Config) *Metrics {
 		settlements: create.NewCounterVec(prometheus.CounterOpts{
 			Name: "fluxgate_settlements_total", Help: "Receipts settled."}, []string{"result"}),
 	}
-	registry.MustRegister(collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(liveHeap)), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		m.decisions.total, m.decisions.byRule, m.decisions.shadow, m.decisions.nearLimit)
+	registry.MustRegister(collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(liveHeap)),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.watch(m.collectDecisions, descDecisions, descRuleDecisions, descShadow, descNearLimit)
 	for _, direction := range []string{"returned", "charged"} {
 		m.tokens.WithLabelValues(direction)
 	}
@@ -142,35 +135,22 @@ func (m *Metrics) Handler() http.Handler {
 
 // Decided implements [fluxgate.Observer].
 func (m *Metrics) Decided(ctx context.Context, req *fluxgate.Request, d *fluxgate.Decision, err error) {
-	outcome := outcomeOf(d, err)
+	outcome := insight.OutcomeOf(d, err)
 	m.log.decided(ctx, req, d, err, outcome)
 	if req.Peek {
 		m.peeks.Inc()
 		return
 	}
-	id := req.RuleSet
-	if id == "" {
-		id = m.ruleSet
-	}
-	if !ruleSetExists(outcome) {
-		ruleSet := m.decisions.knownRuleSet(id)
-		m.decisions.lookup(decisionKey{ruleSet: ruleSet, outcome: outcome, source: labelNone, allowed: d.Allowed && err == nil}).total.Inc()
+	m.recorder.Count(req, d, outcome)
+	if !outcome.RuleSetExists() {
 		return
 	}
-	m.decisions.count(id, outcome, d)
 	if d.Degraded {
 		m.degraded.Inc()
 	}
 	if d.Allowed && d.Wait > 0 {
 		m.waits.Observe(d.Wait.Seconds())
 	}
-}
-
-func boolValue(b bool) float64 {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // Waiting implements [fluxgate.Observer].

@@ -13,6 +13,7 @@ import (
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/server/insight"
 	"github.com/fluxgate/fluxgate/server/telemetry"
 	"github.com/fluxgate/fluxgate/store"
 )
@@ -96,6 +97,7 @@ func TestMetrics_HeldTime(t *testing.T) {
 
 // answers is a limiter that always says the same.
 type answers struct {
+	telemetry.Limiter
 	d     fluxgate.Decision
 	err   error
 	takes time.Duration
@@ -142,7 +144,7 @@ func TestMetrics_Waiting(t *testing.T) {
 // Labels are bounded.
 func TestMetrics_BoundedLabels(t *testing.T) {
 	const sets, most, mostRules = 20, 5, 7
-	w := newWorld(t, telemetry.Config{MaxRuleSets: most, MaxRules: mostRules})
+	w := newWorld(t, telemetry.Config{Recorder: insight.NewRecorder(insight.RecorderConfig{RuleSet: "api", MaxRuleSets: most, MaxRules: mostRules})})
 	for i := range sets {
 		id := fmt.Sprint("set", i)
 		if _, err := w.source.Put(t.Context(), ruleSet(t, id), rules.Change{Author: "test"}); err != nil {
@@ -215,5 +217,30 @@ func TestMetrics_Concurrent(t *testing.T) {
 	}
 	if sum != callers*each || ruleSum != callers*each {
 		t.Errorf("%v decisions and %v of rules were counted, want %d", sum, ruleSum, callers*each)
+	}
+}
+
+// Metrics are the same with live numbers and without them.
+func TestMetrics_LiveNumbers(t *testing.T) {
+	without := newWorld(t, telemetry.Config{})
+	var with *world
+	with = newWorld(t, telemetry.Config{Recorder: insight.NewRecorder(insight.RecorderConfig{
+		RuleSet: "api", Engine: func() *fluxgate.Engine { return with.engine },
+	})})
+	without.exercise(t)
+	with.exercise(t)
+	got, want := scrape(t, with.metrics), scrape(t, without.metrics)
+	compared := 0
+	for series, value := range want {
+		if !strings.Contains(series, "{") || !strings.Contains(series, "rule_set=") || strings.Contains(series, "_timestamp_") {
+			continue
+		}
+		compared++
+		if n, ok := got[series]; !ok || n != value {
+			t.Errorf("%s is %v with live numbers (there: %v), %v without", series, n, ok, value)
+		}
+	}
+	if len(got) != len(want) || compared < 20 {
+		t.Errorf("%d series with live numbers, %d without; %d compared", len(got), len(want), compared)
 	}
 }

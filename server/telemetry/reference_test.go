@@ -1,7 +1,9 @@
 package telemetry_test
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"regexp"
@@ -9,7 +11,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/server/insight"
 	"github.com/fluxgate/fluxgate/server/telemetry"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 const reference = "../../docs/metrics.md"
@@ -26,9 +31,9 @@ var labels = []label{
 	{"rule_set", nil, "the first 100 rule sets since the start; later ones share `other`, and one that does not exist is `unknown`", nil},
 	{"rule", nil, "the first 1,000 rules since the start; later ones share `other`", nil},
 	{"outcome", nil, "what was decided. `invalid` is an invalid request, `canceled` a caller that disconnected, `error` an internal error without a decision; " +
-		"the others are reasons of decisions: [api.md](api.md)", telemetry.Outcomes()},
+		"the others are reasons of decisions: [api.md](api.md)", outcomes()},
 	{"allowed", nil, "whether the request passed", []string{"true", "false"}},
-	{"source", []string{"fluxgate_decisions_total"}, "where the binding result came from. `none`: no bucket was needed", telemetry.Sources()},
+	{"source", []string{"fluxgate_decisions_total"}, "where the binding result came from. `none`: no bucket was needed", sources()},
 	{"source", []string{"fluxgate_rules_source", "fluxgate_rule_sets"}, "where rules came from. `copy` is on disk, `none` means that there are no rules", []string{"source", "copy", "none"}},
 	{"result", []string{"fluxgate_settlements_total"}, "of settling a receipt", []string{"ok", "failed"}},
 	{"result", []string{"fluxgate_rules_messages_total"}, "of an announcement of a rule change", []string{"heard", "unneeded", "malformed"}},
@@ -207,3 +212,28 @@ The values of labels are bounded, and none is what a caller sends.
 | label | meaning | values |
 |---|---|---|
 `
+
+// outcomes are all values of the label outcome, in the order of the documentation.
+func outcomes() (all []string) {
+	decided := func(reason fluxgate.Reason) string {
+		return insight.OutcomeOf(&fluxgate.Decision{Reason: reason}, nil).String()
+	}
+	for _, reason := range []fluxgate.Reason{
+		fluxgate.ReasonOK, fluxgate.ReasonLimited, fluxgate.ReasonCostTooHigh, fluxgate.ReasonDenied, fluxgate.ReasonExempt, fluxgate.ReasonNoRule,
+		fluxgate.ReasonNoRuleSet, fluxgate.ReasonBadPath, fluxgate.ReasonTooManyRules, fluxgate.ReasonMissingIdentity, fluxgate.ReasonStoreFailure,
+	} {
+		all = append(all, decided(reason))
+	}
+	for _, err := range []error{fluxgate.ErrCost, context.Canceled, io.ErrUnexpectedEOF} {
+		all = append(all, insight.OutcomeOf(new(fluxgate.Decision), err).String())
+	}
+	return append(all, decided("a reason of another version"))
+}
+
+// sources are all values of the label source of fluxgate_decisions_total.
+func sources() (all []string) {
+	for _, from := range []store.Source{store.FromStore, store.FromLease, store.FromNegativeCache, store.FromFallback} {
+		all = append(all, insight.SourceOf(&fluxgate.Decision{Band: "b", Source: from}))
+	}
+	return append(all, insight.SourceOf(new(fluxgate.Decision)))
+}

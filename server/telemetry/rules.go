@@ -6,104 +6,81 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/fluxgate/fluxgate/rules/reload"
+	"github.com/fluxgate/fluxgate/server/insight"
 )
 
 // desc describes a metric.
-func desc(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc("fluxgate_"+name, help, labels, nil)
-}
-
-func gauge(d *prometheus.Desc, value float64, labels ...string) prometheus.Metric {
-	return prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
-}
-
-func counter(d *prometheus.Desc, value float64, labels ...string) prometheus.Metric {
-	return prometheus.MustNewConstMetric(d, prometheus.CounterValue, value, labels...)
-}
-
 var (
-	descRevision = desc("rules_revision", "The revision in effect. If servers differ for longer than a polling interval, some cannot read the source.", "rule_set")
-	descRules    = desc("rules", "Number of rules in effect.", "rule_set")
-	descLoaded   = desc("rules_loaded_timestamp_seconds", "When this revision took effect.", "rule_set")
-	descChecked  = desc("rules_checked_timestamp_seconds", "When the source last confirmed this revision.", "rule_set")
-	descError    = desc("rules_error", "1 while the current rules of the source are not in effect: they cannot be read, or are invalid.", "rule_set")
+	descRevision = desc("rules_revision",
+		"The revision in effect. If servers differ for longer than a polling interval, some cannot read the source.", "rule_set")
+	descRules   = desc("rules", "Number of rules in effect.", "rule_set")
+	descLoaded  = desc("rules_loaded_timestamp_seconds", "When this revision took effect.", "rule_set")
+	descChecked = desc("rules_checked_timestamp_seconds", "When the source last confirmed this revision.", "rule_set")
+	descError   = desc("rules_error",
+		"1 while the current rules of the source are not in effect: they cannot be read, or are invalid.", "rule_set")
 	descSource   = desc("rules_source", "Always 1; where the rules in effect came from is in the label.", "rule_set", "source")
 	descSets     = desc("rule_sets", "Rule sets in memory by where they came from; none counts requested ids without rules.", "source")
 	descFailing  = desc("rule_sets_failing", "Rule sets with an error, including those without a label of their own.")
 	descInterval = desc("rules_polling_interval_seconds", "reload.polling-interval; absent if polling is off.")
+
+	descLooks    = desc("rules_looks_total", "Reads of the revisions from the source.")
+	descLoads    = desc("rules_loads_total", "Rule sets loaded.")
+	descSwaps    = desc("rules_swaps_total", "Revisions replaced by another.")
+	descFailures = desc("rules_failures_total", "Failed reads of the source.")
+	descTurned   = desc("rules_turned_away_total",
+		"Requests turned away because their rule set was not loaded yet and too many others were being loaded.")
+	descResets        = desc("rules_resets_total", "Resets of buckets after a rule change.")
+	descSubscriptions = desc("rules_subscriptions_total", "Subscriptions to announcements.")
+	descMessages      = desc("rules_messages_total", "Announcements of rule changes.", "result")
 )
 
 // WatchRules reports the state of the rules. interval is how often the source is
 // polled, 0 if it is not: alerts on the age of the rules need it.
 func (m *Metrics) WatchRules(rules *reload.Reloader, interval time.Duration) {
-	m.registry.MustRegister(&rulesCollector{rules: rules, interval: interval, decisions: m.decisions, ruleSet: m.ruleSet})
-	for _, c := range []struct {
-		name, help string
-		labels     prometheus.Labels
-		value      func(*reload.Stats) uint64
-	}{
-		{"looks", "Reads of the revisions from the source.", nil, func(s *reload.Stats) uint64 { return s.Looks }},
-		{"loads", "Rule sets loaded.", nil, func(s *reload.Stats) uint64 { return s.Loads }},
-		{"swaps", "Revisions replaced by another.", nil, func(s *reload.Stats) uint64 { return s.Swaps }},
-		{"failures", "Failed reads of the source.", nil, func(s *reload.Stats) uint64 { return s.Failures }},
-		{"turned_away", "Requests turned away because their rule set was not loaded yet and too many others were being loaded.", nil, func(s *reload.Stats) uint64 { return s.Turned }},
-		{"resets", "Resets of buckets after a rule change.", nil, func(s *reload.Stats) uint64 { return s.Resets }},
-		{"subscriptions", "Subscriptions to announcements.", nil, func(s *reload.Stats) uint64 { return s.Subscribed }},
-		{"messages", helpMessages, prometheus.Labels{"result": "heard"}, func(s *reload.Stats) uint64 { return s.Messages.Heard }},
-		{"messages", helpMessages, prometheus.Labels{"result": "unneeded"}, func(s *reload.Stats) uint64 { return s.Messages.Unneeded }},
-		{"messages", helpMessages, prometheus.Labels{"result": "malformed"}, func(s *reload.Stats) uint64 { return s.Messages.Malformed }},
-	} {
-		m.create.NewCounterFunc(prometheus.CounterOpts{Name: "fluxgate_rules_" + c.name + "_total", Help: c.help, ConstLabels: c.labels}, func() float64 {
-			stats := rules.Stats()
-			return float64(c.value(&stats))
-		})
-	}
+	m.watch(func(out chan<- prometheus.Metric) {
+		m.collectRules(out, rules.Status())
+		if interval > 0 {
+			out <- gauge(descInterval, interval.Seconds())
+		}
+	}, descRevision, descRules, descLoaded, descChecked, descError, descSource, descSets, descFailing, descInterval)
+	m.watch(func(out chan<- prometheus.Metric) {
+		s := rules.Stats()
+		out <- counter(descLooks, s.Looks)
+		out <- counter(descLoads, s.Loads)
+		out <- counter(descSwaps, s.Swaps)
+		out <- counter(descFailures, s.Failures)
+		out <- counter(descTurned, s.Turned)
+		out <- counter(descResets, s.Resets)
+		out <- counter(descSubscriptions, s.Subscribed)
+		out <- counter(descMessages, s.Messages.Heard, "heard")
+		out <- counter(descMessages, s.Messages.Unneeded, "unneeded")
+		out <- counter(descMessages, s.Messages.Malformed, "malformed")
+	}, descLooks, descLoads, descSwaps, descFailures, descTurned, descResets, descSubscriptions, descMessages)
 }
 
-const helpMessages = "Announcements of rule changes."
-
-type rulesCollector struct {
-	rules     *reload.Reloader
-	interval  time.Duration
-	decisions *decisions
-	ruleSet   string // reported even if it does not exist
-}
-
-// Describe implements [prometheus.Collector].
-func (c *rulesCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{
-		descRevision, descRules, descLoaded, descChecked, descError, descSource, descSets, descFailing, descInterval,
-	} {
-		out <- d
-	}
-}
-
-// Collect implements [prometheus.Collector].
-func (c *rulesCollector) Collect(out chan<- prometheus.Metric) {
+func (m *Metrics) collectRules(out chan<- prometheus.Metric, all []reload.Status) {
 	bySource := map[reload.Origin]int{}
 	failing := 0
-	for _, s := range c.rules.Status() {
+	for i := range all {
+		s := &all[i]
 		bySource[s.Source]++
 		if s.Err != nil {
 			failing++
 		}
-		// An id without rules may be made up by a caller.
-		if s.Source != reload.FromNowhere || s.RuleSet == c.ruleSet {
-			c.collect(out, &s)
+		// An id without rules may be made up by a caller. The default is reported also if it does not exist.
+		if s.Source != reload.FromNowhere || s.RuleSet == m.recorder.DefaultRuleSet() {
+			m.collectRuleSet(out, s)
 		}
 	}
 	for _, from := range []reload.Origin{reload.FromSource, reload.FromCopy, reload.FromNowhere} {
 		out <- gauge(descSets, float64(bySource[from]), string(from))
 	}
 	out <- gauge(descFailing, float64(failing))
-	if c.interval > 0 {
-		out <- gauge(descInterval, c.interval.Seconds())
-	}
 }
 
-func (c *rulesCollector) collect(out chan<- prometheus.Metric, s *reload.Status) {
-	set := c.decisions.ruleSet(s.RuleSet)
-	if set == labelOther {
+func (m *Metrics) collectRuleSet(out chan<- prometheus.Metric, s *reload.Status) {
+	set := m.recorder.RuleSetLabel(s.RuleSet)
+	if set == insight.Other {
 		return // several rule sets would have one label
 	}
 	out <- gauge(descRevision, float64(s.Revision), set)

@@ -1,7 +1,6 @@
 package telemetry
 
 import (
-	"context"
 	"net/http"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -9,8 +8,7 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/fluxgate/fluxgate"
-	"github.com/fluxgate/fluxgate/store"
+	"github.com/fluxgate/fluxgate/server/insight"
 )
 
 // Route creates a span for each request of a route, as a child of the span in the
@@ -39,7 +37,7 @@ func (t *Tracing) route(pattern string, next http.Handler, public bool) http.Han
 			options = append(options, trace.WithNewRoot(), trace.WithLinks(trace.LinkFromContext(ctx)))
 		}
 		method := methodLabel(r.Method)
-		if method == labelOther {
+		if method == insight.Other {
 			method = "_OTHER" // the value of OpenTelemetry
 		}
 		ctx, span := t.tracer.Start(ctx, method+" "+route, append(options, trace.WithSpanKind(trace.SpanKindServer),
@@ -56,87 +54,4 @@ func (t *Tracing) route(pattern string, next http.Handler, public bool) http.Han
 		next.ServeHTTP(rec, r.WithContext(ctx))
 		rec.ended = true
 	})
-}
-
-// Limiter creates a span for each decision of next.
-func (t *Tracing) Limiter(next fluxgate.Limiter) fluxgate.Limiter {
-	if !t.Enabled() {
-		return next
-	}
-	return &tracedLimiter{next: next, tracer: t.tracer, ruleSet: t.config.RuleSet}
-}
-
-type tracedLimiter struct {
-	next    fluxgate.Limiter
-	tracer  trace.Tracer
-	ruleSet string
-}
-
-// Check implements [fluxgate.Limiter].
-func (t *tracedLimiter) Check(ctx context.Context, req *fluxgate.Request) (fluxgate.Decision, error) {
-	ctx, span := t.tracer.Start(ctx, "check")
-	defer span.End()
-	d, err := t.next.Check(ctx, req)
-	if !span.IsRecording() {
-		return d, err
-	}
-	describe(span, t.ruleSet, req, &d, err)
-	return d, err
-}
-
-// describe adds what was decided to a span. ruleSet is that of requests that name none.
-func describe(span trace.Span, ruleSet string, req *fluxgate.Request, d *fluxgate.Decision, err error) {
-	outcome := outcomeOf(d, err)
-	set := labelUnknown
-	if ruleSetExists(outcome) {
-		if set = req.RuleSet; set == "" {
-			set = ruleSet
-		}
-	}
-	span.SetAttributes(attribute.String("fluxgate.rule_set", set), attribute.String("fluxgate.outcome", outcome),
-		attribute.Bool("fluxgate.allowed", d.Allowed && err == nil))
-	if d.RuleID != "" {
-		span.SetAttributes(attribute.String("fluxgate.rule", d.RuleID))
-	}
-	if d.Band != "" {
-		span.SetAttributes(attribute.String("fluxgate.source", sourceOf(d)))
-	}
-	if d.Degraded {
-		span.SetAttributes(attribute.Bool("fluxgate.degraded", true))
-	}
-	if outcome == outcomeError {
-		span.SetStatus(codes.Error, "") // without the text, which a hook may have written
-	}
-}
-
-// Settle implements [fluxgate.Limiter].
-func (t *tracedLimiter) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual int64) (s store.Settlement, err error) {
-	ctx, end := t.span(ctx, "settle", &err)
-	defer end()
-	return t.next.Settle(ctx, receipt, actual)
-}
-
-// SettleUsage implements [fluxgate.Limiter].
-func (t *tracedLimiter) SettleUsage(ctx context.Context, receipt *fluxgate.Receipt, usage *fluxgate.Usage) (s map[string]store.Settlement, err error) {
-	ctx, end := t.span(ctx, "settle", &err)
-	defer end()
-	return t.next.SettleUsage(ctx, receipt, usage)
-}
-
-// Extend implements [fluxgate.Limiter].
-func (t *tracedLimiter) Extend(ctx context.Context, receipt *fluxgate.Receipt) (err error) {
-	ctx, end := t.span(ctx, "extend", &err)
-	defer end()
-	return t.next.Extend(ctx, receipt)
-}
-
-// span starts a span that ends with an error, without its text.
-func (t *tracedLimiter) span(ctx context.Context, name string, err *error) (context.Context, func()) {
-	ctx, span := t.tracer.Start(ctx, name)
-	return ctx, func() {
-		if *err != nil {
-			span.SetStatus(codes.Error, "")
-		}
-		span.End()
-	}
 }

@@ -26,25 +26,14 @@ const (
 
 // WatchStore reports the health of the store at every scrape.
 func (m *Metrics) WatchStore(health func(context.Context) redisstore.Health) {
-	m.registry.MustRegister(&storeCollector{health: health})
+	m.watch(func(out chan<- prometheus.Metric) {
+		ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
+		defer cancel()
+		collectStore(out, health(ctx))
+	}, descStoreUp, descStoreWarnings, descUncovered, descNodeUp, descNodeLatency, descBreakerOpen)
 }
 
-type storeCollector struct {
-	health func(context.Context) redisstore.Health
-}
-
-// Describe implements [prometheus.Collector].
-func (c *storeCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descStoreUp, descStoreWarnings, descUncovered, descNodeUp, descNodeLatency, descBreakerOpen} {
-		out <- d
-	}
-}
-
-// Collect implements [prometheus.Collector].
-func (c *storeCollector) Collect(out chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
-	defer cancel()
-	h := c.health(ctx)
+func collectStore(out chan<- prometheus.Metric, h redisstore.Health) {
 	out <- gauge(descStoreUp, boolValue(h.Healthy()))
 	unknown := len(h.Nodes) == 0 || slices.ContainsFunc(h.Nodes, func(n redisstore.NodeHealth) bool { return n.Latency == 0 })
 	if len(h.Warnings) > 0 || !unknown {

@@ -1,13 +1,14 @@
-package server_test
+package doctor_test
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/fluxgate/fluxgate/server"
 	"github.com/fluxgate/fluxgate/server/config"
+	"github.com/fluxgate/fluxgate/server/doctor"
 )
 
 // Each rule that no request can reach is named with the reason, and no other rule is.
@@ -35,12 +36,15 @@ func TestUnreachableRules(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "rules.yaml")
-			write(t, file, "id: api-limits\nrules:\n  - "+strings.Join(c.rules, "\n  - ")+"\n")
+			text := "id: api-limits\nrules:\n  - " + strings.Join(c.rules, "\n  - ") + "\n"
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
 			loaded, err := config.Load(config.Sources{Set: append(c.set, "mongo.enabled=false", "rules.file="+file)})
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := server.UnreachableRules(t.Context(), loaded)
+			got, err := doctor.UnreachableRules(t.Context(), loaded)
 			if err != nil || !slices.EqualFunc(got, c.want, strings.Contains) {
 				t.Errorf("named: %q, %v, want %q", got, err, c.want)
 			}

@@ -1,4 +1,4 @@
-package server
+package backend
 
 import (
 	"context"
@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
 
+	"github.com/fluxgate/fluxgate/internal/background"
 	"github.com/fluxgate/fluxgate/server/config"
 )
 
@@ -24,8 +26,8 @@ const (
 	countEvery = 2 * time.Second
 )
 
-// serversUnknown is for the log, health and doctor.
-const serversUnknown = "number of servers unknown: each counts the whole limit; set redis.expected-servers"
+// ServersUnknown is for the log and health.
+const ServersUnknown = "number of servers unknown: each counts the whole limit; set redis.expected-servers"
 
 // lastCount is how many servers Redis has counted.
 type lastCount struct {
@@ -33,10 +35,10 @@ type lastCount struct {
 	At      time.Time `json:"at"`
 }
 
-// assumedServers returns how many servers share Redis while it has not counted them, 0 if
+// AssumedServers returns how many servers share Redis while it has not counted them, 0 if
 // unknown, and the origin of the number: the larger of redis.expected-servers and the last
 // count on disk. Either may be old, and a number that is too large only makes shares smaller.
-func assumedServers(c *config.Config) (servers int, from string) {
+func AssumedServers(c *config.Config) (servers int, from string) {
 	last := readCount(c.Rules.Copies)
 	if last.Servers > c.Redis.ExpectedServers {
 		return last.Servers, "counted on " + last.At.UTC().Format(time.DateTime)
@@ -87,32 +89,20 @@ func (last lastCount) due(servers int, now time.Time, lower *time.Time) bool {
 	return servers > 0 && now.Sub(*lower) >= lowerAfter
 }
 
-// keepCount keeps the count of the servers on disk until the server ends.
-func (a *App) keepCount(ctx context.Context) {
-	folder := a.config.Rules.Copies
+// KeepCount keeps the count of the servers on disk until ctx ends.
+func KeepCount(ctx context.Context, folder string, counted func() int, log *slog.Logger) {
 	last, lower := readCount(folder), time.Time{}
-	for ; ctx.Err() == nil; pause(ctx, countEvery) {
-		store := a.plane.redis.Load()
-		if store == nil || !last.due(store.Counted(), time.Now(), &lower) {
+	for ; ctx.Err() == nil; background.Sleep(ctx, countEvery) {
+		servers := counted()
+		if servers == 0 || !last.due(servers, time.Now(), &lower) {
 			continue
 		}
-		last = lastCount{Servers: store.Counted(), At: time.Now()}
+		last = lastCount{Servers: servers, At: time.Now()}
 		if err := last.write(folder); err != nil { // it is written again when the count changes
-			a.log.Warn("cannot keep the number of servers on disk", "folder", folder, "error", err)
+			log.Warn("cannot keep the number of servers on disk", "folder", folder, "error", err)
 		}
 	}
 }
 
-// autoShare reports whether the share of the fallback follows the number of servers.
-func autoShare(c *config.Config) bool { return c.RateLimit.FallbackShare == config.ShareAuto }
-
-// logAssumed logs the number of servers that shares are computed with at a start without Redis.
-func (a *App) logAssumed(from string) {
-	switch {
-	case !autoShare(a.config):
-	case a.plane.assumed == 0:
-		a.log.Warn(serversUnknown)
-	default:
-		a.log.Info("each server counts its share of the limits", "servers", a.plane.assumed, "from", from)
-	}
-}
+// SharesByServers reports whether the share of the fallback follows the number of servers.
+func SharesByServers(c *config.Config) bool { return c.RateLimit.FallbackShare == config.ShareAuto }

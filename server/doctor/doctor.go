@@ -1,4 +1,6 @@
-package server
+// Package doctor checks everything that a configuration names, and says what to do about each
+// problem.
+package doctor
 
 import (
 	"context"
@@ -16,6 +18,7 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/mongorules"
 	"github.com/fluxgate/fluxgate/rules/xdsrules"
+	"github.com/fluxgate/fluxgate/server/backend"
 	"github.com/fluxgate/fluxgate/server/config"
 	"github.com/fluxgate/fluxgate/store/lease"
 	"github.com/fluxgate/fluxgate/store/redisstore"
@@ -41,6 +44,8 @@ type Finding struct {
 
 // docsURL is the documentation: who runs the binary does not have its files.
 const docsURL = "https://fluxgate.github.io/fluxgate/"
+
+var discard = slog.New(slog.DiscardHandler)
 
 // diagnosis collects findings.
 type diagnosis struct {
@@ -81,13 +86,12 @@ func Diagnose(ctx context.Context, c *config.Config) []Finding {
 func (d *diagnosis) redis(ctx context.Context) redis.UniversalClient {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	client, err := newRedisClient(ctx, &d.config.Redis)
+	client, err := backend.OpenRedis(ctx, &d.config.Redis)
 	if err != nil {
 		d.add(Wrong, "redis", "correct redis.uri", "%v", err)
 		return nil
 	}
-	a := &App{config: d.config, log: discard}
-	store, err := a.openRedis(ctx)
+	store, err := backend.OpenStore(ctx, d.config, false, discard)
 	switch {
 	case errors.Is(err, redisstore.ErrDisagrees):
 		d.add(Wrong, "fleet state", "use the settings of the other servers, or another redis.prefix", "%v", err)
@@ -146,9 +150,9 @@ func redisRemedy(err error) string {
 // servers says what share of the limits a server counts that starts while Redis does not
 // answer. It does not matter to a server that is alone.
 func (d *diagnosis) servers(counted int) {
-	assumed, from := assumedServers(d.config)
+	assumed, from := backend.AssumedServers(d.config)
 	switch {
-	case !autoShare(d.config):
+	case !backend.SharesByServers(d.config):
 	case assumed > 0:
 		d.add(Good, "servers", "", "a server that starts without Redis counts 1/%d of each limit: %s", assumed, from)
 	case counted != 1:
@@ -209,17 +213,17 @@ func (d *diagnosis) rules(ctx context.Context, client redis.UniversalClient) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	id := d.config.RateLimit.DefaultRuleSetID
-	a := &App{config: d.config, log: discard}
-	if err := a.openSource(ctx, client); err != nil {
+	source, err := backend.OpenRules(ctx, d.config, client, discard)
+	if err != nil {
 		d.add(Wrong, "rules", "check that the rule source is available", "%v", err)
 		return
 	}
-	defer func() { _ = a.close() }()
-	if xds, ok := a.source.Source.(*xdsrules.Source); ok {
+	defer func() { _ = source.Close() }()
+	if xds, ok := source.Source.(*xdsrules.Source); ok {
 		d.xds(ctx, xds)
 		return
 	}
-	version, err := a.source.Load(ctx, id)
+	version, err := source.Load(ctx, id)
 	key, path := d.config.RuleFiles()
 	switch {
 	case errors.Is(err, rules.ErrNotFound) && !d.config.NeedsDefaultRuleSet():
@@ -227,24 +231,24 @@ func (d *diagnosis) rules(ctx context.Context, client redis.UniversalClient) {
 	case errors.Is(err, rules.ErrNotFound) && path != "":
 		d.add(Wrong, "rules", "write one, or set another ratelimit.default-rule-set-id", "there is no rule set %q in %s", id, path)
 	case errors.Is(err, rules.ErrNotFound):
-		d.add(Wrong, "rules", "create one with fluxgate rules apply -f FILE, or set rules.file, mongo.uri or another ratelimit.default-rule-set-id", "there is no rule set %q in %s", id, a.source.kind)
-	case err != nil && d.noRedis && a.source.kind == config.SourceRedis:
+		d.add(Wrong, "rules", "create one with fluxgate rules apply -f FILE, or set rules.file, mongo.uri or another ratelimit.default-rule-set-id", "there is no rule set %q in %s", id, source.Kind)
+	case err != nil && d.noRedis && source.Kind == config.SourceRedis:
 		d.add(Watch, "rules", "", "not checked: they are in Redis; running servers keep the last valid ones")
 		return
-	case err != nil && a.source.unavailable(ctx, id, err):
-		d.add(Wrong, "rules", sourceRemedy(a.source.kind, err)+"; running servers keep the last valid rules", "cannot read the rules in %s: %v", a.source.kind, err)
+	case err != nil && unavailable(ctx, source, id, err):
+		d.add(Wrong, "rules", sourceRemedy(source.Kind, err)+"; running servers keep the last valid rules", "cannot read the rules in %s: %v", source.Kind, err)
 		return
 	case errors.Is(err, fs.ErrNotExist):
 		d.add(Wrong, "rules", "write it, or correct "+key, "%v", err)
 	case err != nil:
 		d.add(Wrong, "rules", "correct the rules; running servers keep the last valid ones", "%v", err)
 	default:
-		d.add(Good, "rules", "", "rule set %q in %s is at revision %v, rules: %d", id, a.source.kind, rules.ShownRevision(version.Revision), version.RuleSet.Len())
+		d.add(Good, "rules", "", "rule set %q in %s is at revision %v, rules: %d", id, source.Kind, rules.ShownRevision(version.Revision), version.RuleSet.Len())
 		d.waiting(version.RuleSet)
 		d.unreachable(version.RuleSet)
 	}
-	d.sets(ctx, a.source.Source, id)
-	if mongo, ok := a.source.Source.(*mongorules.Source); ok {
+	d.sets(ctx, source.Source, id)
+	if mongo, ok := source.Source.(*mongorules.Source); ok {
 		if err := mongo.Indexes(ctx); err != nil {
 			d.add(Watch, "indexes", "let the user of mongo.uri create indexes", "%v", err)
 		} else {
@@ -269,9 +273,9 @@ func (d *diagnosis) xds(ctx context.Context, source *xdsrules.Source) {
 
 // unavailable reports whether a rule set could not be loaded because its source
 // does not answer, and not because it is invalid.
-func (s *ruleSource) unavailable(ctx context.Context, id string, err error) bool {
+func unavailable(ctx context.Context, s *backend.RuleSource, id string, err error) bool {
 	var invalid *rules.ValidationError
-	if s.kind == config.SourceFile || s.kind == config.SourceEnvoyFiles || errors.As(err, &invalid) {
+	if s.Kind == config.SourceFile || s.Kind == config.SourceEnvoyFiles || errors.As(err, &invalid) {
 		return false
 	}
 	_, failure := s.Revisions(ctx, []string{id})

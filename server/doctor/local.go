@@ -1,4 +1,4 @@
-package server
+package doctor
 
 import (
 	"context"
@@ -20,6 +20,7 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/filerules"
 	"github.com/fluxgate/fluxgate/rules/mongorules"
+	"github.com/fluxgate/fluxgate/server/backend"
 )
 
 // listeners tries to listen on the addresses of the server.
@@ -106,28 +107,11 @@ func (d *diagnosis) isServer(ctx context.Context, setting, addr string) bool {
 	}
 	defer func() { _ = answer.Body.Close() }()
 	text, err := io.ReadAll(io.LimitReader(answer.Body, 64))
-	return err == nil && string(text) == liveAnswer
-}
-
-// neverWait returns the rules with WAIT_FOR_REFILL, as a text for a message: while
-// waiting is off their requests are rejected.
-func neverWait(set *rules.Set) string {
-	const most = 10
-	var ids []string
-	for r := range set.Rules() {
-		if r.Disabled || r.OnLimitExceed != rules.WaitForRefill {
-			continue
-		}
-		if len(ids) == most {
-			return strings.Join(ids, ", ") + ", …"
-		}
-		ids = append(ids, r.ID)
-	}
-	return strings.Join(ids, ", ")
+	return err == nil && string(text) == "alive\n"
 }
 
 func (d *diagnosis) waiting(set *rules.Set) {
-	if ids := neverWait(set); ids != "" && !d.config.WaitForRefill.Enabled {
+	if ids := backend.NeverWait(d.config, set); ids != "" {
 		d.add(Watch, "waiting", "set wait-for-refill.enabled, or remove WAIT_FOR_REFILL from the rules",
 			"rule set %q: requests over the limit of %s are rejected at once: WAIT_FOR_REFILL is off", set.ID(), ids)
 	}

@@ -1,0 +1,235 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fluxgate/fluxgate/internal/background"
+	"github.com/fluxgate/fluxgate/server/access"
+	"github.com/fluxgate/fluxgate/server/config"
+	"github.com/fluxgate/fluxgate/server/slots"
+	"github.com/fluxgate/fluxgate/server/telemetry"
+)
+
+// edge is where clients connect: listeners, certificates and authentication.
+type edge struct {
+	config  *config.Server
+	log     *slog.Logger
+	metrics *telemetry.Metrics
+	closers *closers
+
+	guard     *access.Guard
+	certs     *certificates // nil without TLS
+	listeners []*listener
+	served    chan error    // gets the end of each listener
+	started   chan struct{} // closed when the listeners have their handlers
+	draining  atomic.Bool
+}
+
+// listener is one address of the server.
+type listener struct {
+	name   string
+	net    net.Listener
+	server interface {
+		Shutdown(ctx context.Context) error
+		Close() error
+	}
+	// handler and unsent are those of HTTP. The handler is set before the server has started.
+	handler http.Handler
+	unsent  *slots.Backlog
+}
+
+// buildEdge opens the listeners and serves what can be answered while the server starts.
+func (a *App) buildEdge(ctx context.Context) (err error) {
+	c := &a.config.Server
+	a.edge = &edge{
+		config: c, log: a.log, metrics: a.watch.metrics, closers: &a.closers,
+		served: make(chan error, 4), started: make(chan struct{}),
+	}
+	if err := a.edge.secure(a.tasks); err != nil {
+		return err
+	}
+	if err := a.edge.listen(ctx, "http", c.HTTP); err != nil {
+		return err
+	}
+	if c.GRPC != "" {
+		if err := a.listenGRPC(ctx); err != nil {
+			return err
+		}
+	}
+	for _, l := range []struct{ name, addr string }{{"admin", c.Admin}, {"metrics", c.Metrics}} {
+		if l.addr == "" {
+			continue
+		}
+		if err := a.edge.listen(ctx, l.name, l.addr); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// secure sets up authentication, and loads and watches the certificates.
+func (e *edge) secure(tasks *background.Group) (err error) {
+	c := e.config
+	if e.guard, err = access.New(c, e.log); err != nil {
+		return err
+	}
+	if e.guard.Open() && c.TLS.ClientCAFile == "" {
+		e.log.Warn("no authentication: any client that reaches the server may call it; set server.auth or restrict the network",
+			"http", c.HTTP, "grpc", cmp.Or(c.GRPC, "off"))
+	}
+	if c.TLS.CertFile == "" {
+		return nil
+	}
+	if e.certs, err = loadCertificates(&c.TLS); err == nil {
+		tasks.Go(func(ctx context.Context) { e.certs.watch(ctx, c.TLS.ReloadInterval, e.log) })
+	}
+	return err
+}
+
+// usesTLS reports whether a listener uses TLS.
+func (e *edge) usesTLS(listener string) bool {
+	return e.certs != nil && slices.Contains(e.config.TLS.Listeners, listener)
+}
+
+// addr returns the address of a listener, empty if there is none.
+func (e *edge) addr(name string) string {
+	for _, l := range e.listeners {
+		if l.name == name {
+			return l.net.Addr().String()
+		}
+	}
+	return ""
+}
+
+// shutdown waits until the requests of all listeners have ended.
+func (e *edge) shutdown(ctx context.Context) error {
+	errs := make([]error, len(e.listeners))
+	var all sync.WaitGroup
+	for i, l := range e.listeners {
+		all.Go(func() {
+			if err := l.server.Shutdown(ctx); err != nil {
+				errs[i] = errors.Join(fmt.Errorf("draining %s: %w", l.name, err), l.server.Close())
+			}
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// accept opens an address for a bounded number of connections.
+func (e *edge) accept(ctx context.Context, name, addr string) (*limitListener, error) {
+	var lc net.ListenConfig
+	accepting, err := lc.Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("listening for %s: %w (server.%s sets the address)", name, err, name)
+	}
+	limited := newLimitListener(accepting, name, e.connectionLimit(name), e.log)
+	e.metrics.WatchConnections(telemetry.Connections{
+		Listener: name, Limit: limited.limit, Open: limited.open.Load, OverLimit: limited.overLimit.Load, Failed: limited.failed.Load,
+	})
+	return limited, nil
+}
+
+func (e *edge) listen(ctx context.Context, name, addr string) error {
+	limited, err := e.accept(ctx, name, addr)
+	if err != nil {
+		return err
+	}
+	var accepting net.Listener = limited
+	if e.usesTLS(name) {
+		accepting = tls.NewListener(accepting, e.certs.config())
+	}
+	t := &e.config.Timeouts
+	l := &listener{name: name, net: accepting, unsent: slots.NewBacklog(maxUnsent)}
+	server := &http.Server{
+		Handler:           boundStreams(e.closeWhileDraining(refuseOverLimit(e.whenStarted(l)))),
+		ConnContext:       l.connContext,
+		ReadHeaderTimeout: t.ReadHeader, ReadTimeout: t.Read, WriteTimeout: t.Write, IdleTimeout: t.Idle,
+		MaxHeaderBytes: 32 << 10, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 100},
+		ErrorLog: log.New(&logWriter{e.log}, "", 0),
+	}
+	l.server = server
+	e.serve(l, server.Serve)
+	return nil
+}
+
+// serve adds a listener and serves it.
+func (e *edge) serve(l *listener, serve func(net.Listener) error) {
+	e.listeners = append(e.listeners, l)
+	go func() { e.served <- serve(l.net) }()
+	e.closers.add(func() error { _ = l.server.Close(); return nil }) // Shutdown may have closed it
+}
+
+// startPatience is how long a request waits for the start of the server. It is
+// longer than a start takes.
+const startPatience = 5 * time.Second
+
+// whenStarted passes requests to the listener's handler. While the server starts it
+// answers probes, and other requests wait.
+func (e *edge) whenStarted(l *listener) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-e.started:
+			l.handler.ServeHTTP(w, r)
+			return
+		default:
+		}
+		switch r.URL.Path {
+		case "/healthz":
+			live(w, r)
+			return
+		case "/readyz":
+			notReady(w, http.StatusServiceUnavailable, "starting")
+			return
+		case healthcheckPath:
+			notReady(w, http.StatusInternalServerError, "starting")
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), startPatience)
+		defer cancel()
+		select {
+		case <-e.started:
+			l.handler.ServeHTTP(w, r)
+		case <-ctx.Done():
+			w.Header().Set("Retry-After", "1")
+			access.Refuse(w, r, http.StatusServiceUnavailable, "The server is starting.")
+		}
+	})
+}
+
+// closeWhileDraining asks clients to close their connections while the server
+// drains. That answer is the last on its connection, so no request is lost.
+func (e *edge) closeWhileDraining(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if e.draining.Load() {
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// logWriter gets the log lines of net/http, mostly about clients. Panics are our
+// own.
+type logWriter struct{ log *slog.Logger }
+
+func (w *logWriter) Write(line []byte) (int, error) {
+	level := slog.LevelDebug
+	if strings.Contains(string(line), "panic serving") {
+		level = slog.LevelError
+	}
+	w.log.Log(context.Background(), level, "net/http", "message", strings.TrimSpace(string(line)))
+	return len(line), nil
+}

@@ -1,0 +1,219 @@
+// Package plane is the limiter of a server: an engine over Redis, over memory, or over memory
+// until Redis answers for the first time.
+package plane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/background"
+	"github.com/fluxgate/fluxgate/server/backend"
+	"github.com/fluxgate/fluxgate/server/config"
+	"github.com/fluxgate/fluxgate/store"
+	"github.com/fluxgate/fluxgate/store/lease"
+	"github.com/fluxgate/fluxgate/store/memstore"
+	"github.com/fluxgate/fluxgate/store/redisstore"
+)
+
+// Plane is an engine that is replaced when Redis answers for the first time. Use [New], then
+// [Plane.Open].
+type Plane struct {
+	config *config.Config
+	log    *slog.Logger
+	// tasks and options are set by Open.
+	tasks   *background.Group
+	options Options
+
+	engine atomic.Pointer[fluxgate.Engine]
+	local  *memstore.Store
+	shared atomic.Pointer[shared] // nil until Redis answers, or without it
+	// failure is why Redis could not be opened yet, and began when the first attempt was.
+	failure atomic.Pointer[error]
+	began   atomic.Pointer[time.Time]
+	// assumed is how many servers share Redis until it has counted them, 0 if unknown.
+	assumed int
+}
+
+// shared is the store that several servers use.
+type shared struct {
+	store.Store
+	redis  *redisstore.Store
+	leases *lease.Store // wraps redis, nil if redis.leases is off
+}
+
+// Options are what an engine needs besides the configuration.
+type Options struct {
+	// Rules are the rule sets in effect.
+	Rules fluxgate.RuleSets
+	// Observer observes the decisions.
+	Observer fluxgate.Observer
+	// Wait is how long Open waits for Redis.
+	Wait time.Duration
+	// Tool says that this is no server: Redis does not count it as one.
+	Tool bool
+	// Connected is called when Redis has replaced memory: keys have another salt then. It may
+	// be nil.
+	Connected func()
+}
+
+// New returns a plane that cannot decide before [Plane.Open].
+func New(c *config.Config, log *slog.Logger) (*Plane, error) {
+	local, err := memstore.New(memstore.Config{})
+	if err != nil {
+		return nil, err
+	}
+	return &Plane{config: c, log: log, local: local}, nil
+}
+
+// Open opens the store and builds the engine over it. A Redis that does not answer is no error:
+// until it does, requests are decided in memory.
+func (p *Plane) Open(ctx context.Context, options Options) error {
+	p.options, p.tasks = options, background.New(ctx)
+	if !p.config.Redis.Enabled {
+		p.log.Warn("Redis is disabled: limits apply to each server separately")
+		return p.use(p.local, nil)
+	}
+	began := time.Now()
+	p.began.Store(&began)
+	var from string
+	p.assumed, from = backend.AssumedServers(p.config)
+	if err := p.use(unavailableStore{salt: p.local.Salt(), servers: p.assumed}, p.local); err != nil {
+		return err
+	}
+	if folder := p.config.Rules.Copies; folder != "" && !options.Tool {
+		p.tasks.Go(func(ctx context.Context) { backend.KeepCount(ctx, folder, p.counted, p.log) })
+	}
+	err := p.firstConnect(ctx)
+	if err == nil || errors.Is(err, redisstore.ErrDisagrees) || ctx.Err() != nil {
+		return err
+	}
+	p.failure.Store(&err)
+	p.log.Error("Redis unavailable: until it answers requests are counted in this process (onFailure local), "+
+		"pass (open) or are refused (closed)", "error", err)
+	switch {
+	case !backend.SharesByServers(p.config):
+	case p.assumed == 0:
+		p.log.Warn(backend.ServersUnknown)
+	default:
+		p.log.Info("each server counts its share of the limits", "servers", p.assumed, "from", from)
+	}
+	return nil
+}
+
+// firstConnect returns the result of the first attempt to connect, or an error if it takes too
+// long. Further attempts follow in the background.
+func (p *Plane) firstConnect(ctx context.Context) error {
+	first, waited := make(chan error), make(chan struct{})
+	defer close(waited)
+	p.tasks.Go(func(ctx context.Context) { p.connect(ctx, first, waited) })
+	timer := time.NewTimer(p.options.Wait)
+	defer timer.Stop()
+	select {
+	case err := <-first:
+		return err
+	case <-timer.C:
+		return fmt.Errorf("%w: no answer for %v", redisstore.ErrUnavailable, p.options.Wait)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// connect uses Redis as soon as it answers. first gets the result of the first attempt, unless
+// waited is closed before.
+func (p *Plane) connect(ctx context.Context, first chan<- error, waited <-chan struct{}) {
+	for ; ctx.Err() == nil; background.Sleep(ctx, time.Second) {
+		err := p.useRedis(ctx)
+		disagrees := errors.Is(err, redisstore.ErrDisagrees)
+		select {
+		case first <- err:
+		case <-waited:
+			switch {
+			case err == nil:
+				after := time.Since(*p.began.Load()).Round(time.Millisecond).String()
+				p.log.Info("connected to Redis: decisions use it from now on", append(p.Attrs(), "after", after)...)
+			case disagrees:
+				p.log.Error("Redis is not used: the settings of this server differ from those of the fleet; "+
+					"correct them and restart", "error", err)
+			}
+		case <-ctx.Done():
+		}
+		if err == nil {
+			return
+		}
+		p.failure.Store(&err)
+		if disagrees {
+			return
+		}
+	}
+}
+
+// useRedis builds the engine over Redis.
+func (p *Plane) useRedis(ctx context.Context) error {
+	redis, err := backend.OpenStore(ctx, p.config, !p.options.Tool, p.log)
+	if err != nil {
+		return err
+	}
+	s := &shared{Store: redis, redis: redis}
+	if p.config.Redis.Leases != config.LeasesOff {
+		s.leases = lease.New(redis, lease.Config{})
+		s.Store = s.leases
+	}
+	if err := p.use(s.Store, p.local); err != nil {
+		return errors.Join(err, s.Close())
+	}
+	p.shared.Store(s)
+	if p.options.Connected != nil {
+		p.options.Connected()
+	}
+	return nil
+}
+
+// use builds the engine over a store. local is its fallback.
+func (p *Plane) use(buckets store.Store, local store.Fallback) error {
+	c := p.config
+	options := []fluxgate.Option{
+		fluxgate.WithMissingRule(c.RateLimit.MissingRuleBehavior == config.MissingAllow),
+		fluxgate.WithKnownRuleSets(),
+		fluxgate.WithAmbiguousPaths(c.RateLimit.AmbiguousPaths),
+		fluxgate.WithPolicy(c.RateLimit.DefaultPolicy),
+		fluxgate.WithOnFailure(c.RateLimit.OnFailure),
+		fluxgate.WithIPv6Prefix(c.RateLimit.IPv6Prefix),
+		fluxgate.WithObserver(p.options.Observer),
+	}
+	if c.NeedsDefaultRuleSet() {
+		options = append(options, fluxgate.WithRuleSet(c.RateLimit.DefaultRuleSetID))
+	}
+	if local != nil {
+		options = append(options, fluxgate.WithFallback(local))
+	}
+	if !backend.SharesByServers(c) {
+		share, _ := c.RateLimit.FallbackShare.Number() // checked at the start
+		options = append(options, fluxgate.WithFallbackShare(share))
+	}
+	if c.WaitForRefill.Enabled {
+		options = append(options, fluxgate.WithWaiting(c.WaitForRefill.MaxWaitTime, c.WaitForRefill.MaxConcurrentWaits))
+	}
+	engine, err := fluxgate.New(buckets, p.options.Rules, options...)
+	if err != nil {
+		return err
+	}
+	p.engine.Store(engine)
+	return nil
+}
+
+// Close gives leases back and closes the connections to Redis.
+func (p *Plane) Close() error {
+	if p.tasks != nil {
+		p.tasks.Close()
+	}
+	err := p.local.Close()
+	if s := p.shared.Load(); s != nil {
+		err = errors.Join(s.Close(), err)
+	}
+	return err
+}

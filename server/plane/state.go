@@ -1,0 +1,88 @@
+package plane
+
+import (
+	"cmp"
+	"context"
+	"strings"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store"
+	"github.com/fluxgate/fluxgate/store/lease"
+	"github.com/fluxgate/fluxgate/store/redisstore"
+)
+
+// Redis returns the store in Redis, nil until it answers, or without it.
+func (p *Plane) Redis() *redisstore.Store {
+	if s := p.shared.Load(); s != nil {
+		return s.redis
+	}
+	return nil
+}
+
+// Failure returns why there is no store in Redis yet.
+func (p *Plane) Failure() error {
+	if err := p.failure.Load(); err != nil {
+		return *err
+	}
+	return ErrNotConnected
+}
+
+// Began returns when the plane began to connect to Redis, nil without Redis.
+func (p *Plane) Began() *time.Time { return p.began.Load() }
+
+// Attrs returns the log attributes of Redis.
+func (p *Plane) Attrs() []any {
+	redis := p.Redis()
+	if redis == nil {
+		return nil
+	}
+	mode, nodes := redis.Servers()
+	return []any{"redisMode", string(mode), "redisNodes", strings.Join(nodes, ",")}
+}
+
+// Health returns the health of Redis, empty until it answers.
+func (p *Plane) Health(ctx context.Context) redisstore.Health {
+	if redis := p.Redis(); redis != nil {
+		return redis.Health(ctx)
+	}
+	return redisstore.Health{}
+}
+
+// LeaseStats returns what was decided without Redis, zero until it answers.
+func (p *Plane) LeaseStats() lease.Stats {
+	if s := p.shared.Load(); s != nil && s.leases != nil {
+		return s.leases.Stats()
+	}
+	return lease.Stats{}
+}
+
+// counted returns how many servers Redis has counted, 0 if it has not yet.
+func (p *Plane) counted() int {
+	if redis := p.Redis(); redis != nil {
+		return redis.Counted()
+	}
+	return 0
+}
+
+// Servers returns how many servers share Redis, 0 if unknown.
+func (p *Plane) Servers() int { return cmp.Or(p.counted(), p.assumed) }
+
+// FallbackStats returns the token counts of the engine, zero until there is one.
+func (p *Plane) FallbackStats() fluxgate.FallbackStats {
+	if engine := p.Engine(); engine != nil {
+		return engine.FallbackStats()
+	}
+	return fluxgate.FallbackStats{}
+}
+
+// Reset resets buckets in the store of now. While Redis has not answered it is an error.
+func (p *Plane) Reset(ctx context.Context, what store.Reset) (did bool, err error) {
+	switch s := p.shared.Load(); {
+	case s != nil:
+		return s.Reset(ctx, what)
+	case !p.config.Redis.Enabled:
+		return p.local.Reset(ctx, what)
+	}
+	return false, ErrNotConnected
+}
