@@ -24,9 +24,9 @@ import (
 type certificates struct {
 	certFile, keyFile, clientCAFile string
 
-	mu      sync.Mutex // held while the files are read
-	loaded  [][]byte   // the content of the files
-	current atomic.Pointer[tls.Config]
+	mu      sync.Mutex                             // held while the files are read
+	loaded  [][]byte                               // the content of the files
+	current atomic.Pointer[map[string]*tls.Config] // by protocol
 }
 
 // loadCertificates loads the files that a configuration names.
@@ -71,7 +71,7 @@ func (c *certificates) load() error {
 	if err != nil {
 		return fmt.Errorf("reading %s and its key: %w", c.certFile, err)
 	}
-	config := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, NextProtos: []string{"h2", "http/1.1"}}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}
 	if c.clientCAFile != "" {
 		config.ClientAuth, config.ClientCAs = tls.RequireAndVerifyClientCert, x509.NewCertPool()
 		if !config.ClientCAs.AppendCertsFromPEM(files[2]) {
@@ -79,16 +79,28 @@ func (c *certificates) load() error {
 		}
 	}
 	c.loaded = files
-	c.current.Store(config)
+	configs := map[string]*tls.Config{http1: config, http2: config.Clone()}
+	for protocol, one := range configs {
+		one.NextProtos = []string{protocol}
+	}
+	c.current.Store(&configs)
 	return nil
 }
 
-// config returns settings that use the current certificate.
-func (c *certificates) config() *tls.Config {
+// The protocols of the listeners, as TLS names them: gRPC needs the second.
+const (
+	http1 = "http/1.1"
+	http2 = "h2"
+)
+
+// config returns settings that use the current certificate, for one protocol.
+func (c *certificates) config(protocol string) *tls.Config {
 	return &tls.Config{
-		MinVersion:         tls.VersionTLS12,
-		NextProtos:         []string{"h2", "http/1.1"},
-		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return c.current.Load(), nil },
+		MinVersion: tls.VersionTLS12,
+		NextProtos: []string{protocol},
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			return (*c.current.Load())[protocol], nil
+		},
 	}
 }
 
@@ -97,7 +109,7 @@ func (c *certificates) expires() time.Time {
 	if c == nil {
 		return time.Time{}
 	}
-	leaf := c.current.Load().Certificates[0].Leaf
+	leaf := (*c.current.Load())[http1].Certificates[0].Leaf
 	if leaf == nil {
 		return time.Time{}
 	}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/fluxgate/fluxgate/internal/logthrottle"
 	"github.com/fluxgate/fluxgate/server/access"
-	"github.com/fluxgate/fluxgate/server/slots"
 )
 
 // maxAdminConnections bounds the connections of the admin listener, which has its own
@@ -156,21 +155,3 @@ func refuseOverLimit(next http.Handler) http.Handler {
 
 // maxUnsent bounds the memory of the answers of a listener that clients do not read.
 const maxUnsent = 32 << 20
-
-// boundStreams bounds the answers over HTTP/2 that clients do not read: a connection has
-// many streams, and net/http waits on each until the client accepts the answer.
-func boundStreams(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ProtoMajor == 1 {
-			next.ServeHTTP(w, r)
-			return
-		}
-		client := slots.ClientOf(r)
-		if client.Full() {
-			panic(http.ErrAbortHandler) // an answer would not be read
-		}
-		next.ServeHTTP(w, r)
-		defer client.AddResponse(r, 0).Remove()
-		_ = http.NewResponseController(w).Flush() // or net/http sends it after the handler
-	})
-}

@@ -150,17 +150,18 @@ func (e *edge) listen(ctx context.Context, name, addr string) error {
 	}
 	var accepting net.Listener = limited
 	if e.usesTLS(name) {
-		accepting = tls.NewListener(accepting, e.certs.config())
+		accepting = tls.NewListener(accepting, e.certs.config(http1))
 	}
 	t := &e.config.Timeouts
 	l := &listener{name: name, net: accepting, unsent: slots.NewBacklog(maxUnsent)}
 	server := &http.Server{
-		Handler:           boundStreams(e.closeWhileDraining(refuseOverLimit(e.whenStarted(l)))),
+		Handler:           e.closeWhileDraining(refuseOverLimit(e.whenStarted(l))),
 		ConnContext:       l.connContext,
 		ReadHeaderTimeout: t.ReadHeader, ReadTimeout: t.Read, WriteTimeout: t.Write, IdleTimeout: t.Idle,
-		MaxHeaderBytes: 32 << 10, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 100},
+		MaxHeaderBytes: 32 << 10, Protocols: new(http.Protocols),
 		ErrorLog: log.New(&logWriter{e.log}, "", 0),
 	}
+	server.Protocols.SetHTTP1(true) // a connection of HTTP/2 has many requests at once, which nothing bounds
 	l.server = server
 	e.serve(l, server.Serve)
 	return nil

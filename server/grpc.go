@@ -100,7 +100,7 @@ func (g *grpcServer) options() []grpc.ServerOption {
 		grpc.ChainStreamInterceptor(g.whenStreamed),
 	}
 	if a.edge.usesTLS("grpc") {
-		options = append(options, grpc.Creds(credentials.NewTLS(a.edge.certs.config())))
+		options = append(options, grpc.Creds(credentials.NewTLS(a.edge.certs.config(http2))))
 	}
 	return options
 }

@@ -2,7 +2,6 @@ package chaos
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"net"
 	"net/http"
@@ -38,12 +37,10 @@ const (
 // attacked is a server with an attacker and with honest callers.
 type attacked struct {
 	*Daemon
-	grpc   string
-	tls    string // the address of the check API with TLS, or empty
-	config *tls.Config
+	grpc string
 }
 
-func startAttacked(t *testing.T, secure bool) *attacked {
+func startAttacked(t *testing.T) *attacked {
 	t.Helper()
 	t.Setenv("GOMEMLIMIT", strconv.FormatInt(memlimit.Of(512<<20), 10)) // as in a container with 512 MiB
 	file := filepath.Join(t.TempDir(), "rules.yaml")
@@ -54,13 +51,10 @@ rules:
 `), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	a, addr := &attacked{grpc: testenv.FreeAddr(t)}, testenv.FreeAddr(t)
+	a := &attacked{grpc: testenv.FreeAddr(t)}
 	set := []string{"server.grpc=" + a.grpc, "rules.file=" + file, "mongo.enabled=false", inMemory,
 		"wait-for-refill.enabled=true", "wait-for-refill.max-wait-time=20m", "server.timeouts.write=30m"}
-	if secure {
-		set = append(set, a.secure(t, addr)...)
-	}
-	a.Daemon = StartDaemon(t, addr, set...)
+	a.Daemon = StartDaemon(t, "", set...)
 	return a
 }
 
@@ -138,29 +132,25 @@ func TestAbuse_Memory(t *testing.T) {
 	for name, c := range map[string]struct {
 		attack attack
 		peak   int // MiB
-		tls    bool
 	}{
-		"resets of streams":               {resets, 150, false},
-		"unfinished health checks":        {unfinishedCalls(healthpb.Health_Check_FullMethodName, 16<<10), maxPeak, false},
-		"unfinished watches":              {unfinishedCalls(healthpb.Health_Watch_FullMethodName, 16<<10), maxPeak, false},
-		"unfinished calls of Envoy":       {unfinishedCalls(envoyMethod, 16<<10), maxPeak, false},
-		"frames that fill no buffer":      {unfinishedCalls(envoyMethod, 4<<10+1), maxPeak, false},
-		"calls without a message":         {manyCalls(40, healthpb.Health_Check_FullMethodName, 0, false), maxPeak, false},
-		"many fields, no message":         {manyCalls(40, envoyMethod, 400, false), maxPeak, false},
-		"answers that are not read":       {manyCalls(120, healthpb.Health_Check_FullMethodName, 0, true), maxPeak, false},
-		"some fields, not read":           {manyCalls(60, healthpb.Health_Check_FullMethodName, 50, true), maxPeak, false},
-		"many fields, not read":           {manyCalls(40, healthpb.Health_Check_FullMethodName, 400, true), maxPeak, false},
-		"batches of empty requests":       {batches(strings.Repeat("{},", 349_000) + "{}"), maxPeak, false},
-		"batches of many fields":          {batches(manyFields()), maxPeak, false},
-		"batches that are not read":       {unreadBatches, 300, false},
-		"batches not read, HTTP 2":        {unreadStreams("/v1/check:batch", 20, true), maxPeak, true},
-		"small answers not read, HTTP 2":  {unreadStreams("/healthz", 120, true), maxPeak, true},
-		"requests without a body, HTTP 2": {unreadStreams("/v1/check", 300, false), maxPeak, true},
-		"large checks that wait":          {waitingChecks, maxPeak, false},
-		"watches":                         {watches, maxPeak, false},
+		"resets of streams":          {resets, 150},
+		"unfinished health checks":   {unfinishedCalls(healthpb.Health_Check_FullMethodName, 16<<10), maxPeak},
+		"unfinished watches":         {unfinishedCalls(healthpb.Health_Watch_FullMethodName, 16<<10), maxPeak},
+		"unfinished calls of Envoy":  {unfinishedCalls(envoyMethod, 16<<10), maxPeak},
+		"frames that fill no buffer": {unfinishedCalls(envoyMethod, 4<<10+1), maxPeak},
+		"calls without a message":    {manyCalls(40, healthpb.Health_Check_FullMethodName, 0, false), maxPeak},
+		"many fields, no message":    {manyCalls(40, envoyMethod, 400, false), maxPeak},
+		"answers that are not read":  {manyCalls(120, healthpb.Health_Check_FullMethodName, 0, true), maxPeak},
+		"some fields, not read":      {manyCalls(60, healthpb.Health_Check_FullMethodName, 50, true), maxPeak},
+		"many fields, not read":      {manyCalls(40, healthpb.Health_Check_FullMethodName, 400, true), maxPeak},
+		"batches of empty requests":  {batches(strings.Repeat("{},", 349_000) + "{}"), maxPeak},
+		"batches of many fields":     {batches(manyFields()), maxPeak},
+		"batches that are not read":  {unreadBatches, 300},
+		"large checks that wait":     {waitingChecks, maxPeak},
+		"watches":                    {watches, maxPeak},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := startAttacked(t, c.tls)
+			a := startAttacked(t)
 			before := a.peak(t)
 			ctx, cancel := context.WithTimeout(t.Context(), attackTime)
 			defer cancel()

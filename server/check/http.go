@@ -97,9 +97,6 @@ const smallBody = 16 << 10
 
 // readBody reads a body of at most so many bytes.
 func (a *API) readBody(s *scratch, r *http.Request, most int64) error {
-	if r.ProtoMajor == 2 { // a connection has many
-		defer slots.ClientOf(r).AddResponse(r, 0).Remove()
-	}
 	s.limited = io.LimitedReader{R: r.Body, N: smallBody}
 	_, err := s.body.ReadFrom(&s.limited)
 	if err == nil && s.limited.N == 0 {
