@@ -72,6 +72,7 @@ func (s *search) one(t *testing.T, seed uint64) {
 	for _, v := range violations {
 		if !lines[v.Line] {
 			lines[v.Line] = true
+			t.Logf("seed %d: %v", seed, v)
 			if s.byLine[v.Line]++; s.byLine[v.Line] == 1 {
 				s.examples[v.Line] = finding{h, []Violation{v}}
 			}

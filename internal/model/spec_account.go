@@ -191,7 +191,8 @@ func (a *account) newPeriod(now int64) {
 	default:
 		a.least, a.most = whole(a.Capacity), whole(a.Capacity)
 	}
-	a.begin, a.end, a.largest, a.forgotten, a.emptied = begin, end, a.Capacity, false, false
+	a.begin, a.end, a.largest, a.forgotten = begin, end, a.Capacity, false
+	a.emptied = a.most.Cmp(whole(a.Capacity)) == 0
 }
 
 // periodOf is the period of a moment, by the edges that a gateway sent: those of its own

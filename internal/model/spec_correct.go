@@ -27,6 +27,10 @@ func (b *band) debt() *big.Rat {
 // least and at most.
 func (a *account) charge(tokens, debt *big.Rat) (least, most *big.Rat) {
 	from, to := a.left()
+	if a.longest > 0 { // the version with the longest period has the least room
+		since := a.at - max(a.longest, a.Refill.Microseconds()) - a.late
+		from = lesser(from, new(big.Rat).Sub(whole(a.Capacity), a.spentSince(since, true)))
+	}
 	room := func(left *big.Rat) *big.Rat {
 		return lesser(tokens, greater(new(big.Rat), new(big.Rat).Add(left, debt)))
 	}

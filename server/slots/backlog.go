@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// perResponse is about how much a request holds while it is read or its answer is sent.
+	// perResponse is about how much a request holds while its answer is sent.
 	perResponse = 20 << 10
 	// PerField is about how much a field of a header holds besides its text.
 	PerField = 128
@@ -17,10 +17,10 @@ const (
 	maxPerClient = 64
 )
 
-// Backlog bounds the memory of answers that clients do not read, and of requests whose body
-// they do not send. If they hold too much, a connection is closed: of those that hold at least
-// their share, the one with the oldest answer. An honest client reads and sends within
-// milliseconds, and has few of them. It is safe for concurrent use.
+// Backlog bounds the memory of answers that clients do not read. If they hold too much, a
+// connection is closed: of those that hold at least the average, the one with the oldest
+// answer. An honest client reads within milliseconds, and has few of them. It is safe for
+// concurrent use.
 type Backlog struct {
 	most int
 
@@ -39,7 +39,7 @@ type Client struct {
 	closed  bool
 }
 
-// Answer is an answer that is being sent, or one whose request is being read.
+// Answer is an answer that is being sent.
 type Answer struct {
 	to     *Client
 	bytes  int
