@@ -9,7 +9,7 @@
 // is. A change that does not compile is not counted. A test that takes much longer than
 // without the change has noticed it.
 //
-//	go run ./internal/mutate -mutants 40 internal/bucket/*.go store/redisstore/lua/decide.lua
+//	go run ./internal/mutate -mutants 40 internal/bucket/*.go store/redisstore/lua/decide/*.lua
 //	go run ./internal/mutate internal/bucket/level.go:57
 package main
 
@@ -47,11 +47,15 @@ var targets = []struct {
 	{"engine_carryover.go", []string{". -test.short -test.skip Honest -test.run Carryover|FullBefore|Settle", ". -test.short"}},
 	{"engine_charge.go", []string{". -test.short -test.skip Honest -test.run Carryover|Settle", ". -test.short"}},
 	{"engine_wait.go", []string{". -test.short -test.run Wait", ". -test.short"}},
-	{"store/redisstore/lua/[dk]*.lua", []string{
-		"./store/redisstore -test.run ^TestScript_(AgreesWithGo|Slots)_NoRace$ -redisstore.steps 2000",
-		"./store/redisstore -test.run ^TestScript_(AgreesWithGo_NoRace|Slots_NoRace|SlotsKeepValue|KeptRecords|EndedSlots|LabelBehindSlots|RenewWithoutSlots|Expiry|Other.*)$ -redisstore.steps 20000",
-		"./store/redisstore -test.run Script|^TestConformance_Standalone$",
-	}},
+	{"store/redisstore/lua/constants.lua", scriptTests},
+	{"store/redisstore/lua/*/*.lua", scriptTests},
+}
+
+// scriptTests are those of the decision script.
+var scriptTests = []string{
+	"./store/redisstore -test.run ^TestScript_(AgreesWithGo|Slots)_NoRace$ -redisstore.steps 2000",
+	"./store/redisstore -test.run ^TestScript_(AgreesWithGo_NoRace|Slots_NoRace|SlotsKeepValue|KeptRecords|ChargedRecords|EndedSlots|LabelBehindSlots|RenewWithoutSlots|Expiry|Other.*)$ -redisstore.steps 20000",
+	"./store/redisstore -test.run Script|^TestConformance_Standalone$",
 }
 
 func main() {

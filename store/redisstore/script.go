@@ -2,19 +2,36 @@ package redisstore
 
 import (
 	"crypto/sha1" //nolint:gosec // the name of a script in Redis is its SHA-1
-	_ "embed"
+	"embed"
 	"encoding/hex"
 	"strings"
 )
 
-//go:embed lua/decide.lua
-var decideSource string
+//go:embed lua/constants.lua lua/script lua/decide lua/kinds
+var decideModules embed.FS
 
-//go:embed lua/kinds.lua
-var kindsSource string
+// decideScript is assembled from modules. Each sees the local variables of those before it. Those
+// in lua/decide and lua/kinds are functions of their own, which are called where a call needs them.
+var decideScript = modules("constants", "script/protocol", "script/refill", "script/values") +
+	"local function define_kinds(shared)\n" +
+	modules("constants", "kinds/records", "kinds/carry", "kinds/steps", "kinds/holders", "kinds/views", "kinds/settle", "kinds/fast") +
+	"shared.kinds = kinds\nreturn kinds\nend\n" +
+	"local function define_decide(shared)\n" +
+	modules("constants", "decide/states", "decide/request", "decide/settle") +
+	"return shared.decide\nend\n" +
+	modules("script/shared", "script/fast", "script/run")
 
-// decideScript is decide.lua with kinds.lua where it says so.
-var decideScript = strings.Replace(decideSource, "-- kinds.lua\n", kindsSource, 1)
+func modules(names ...string) string {
+	var script strings.Builder
+	for _, name := range names {
+		source, err := decideModules.ReadFile("lua/" + name + ".lua")
+		if err != nil {
+			panic(err) // not embedded
+		}
+		script.Write(source)
+	}
+	return script.String()
+}
 
 // agreeScript and resetScript are short, and sent every time.
 //

@@ -18,7 +18,7 @@ const (
 )
 
 // recordFields are the fields of a record after its tag, each a number of 7 bytes.
-// lua/kinds.lua has the same, and docs/redis.md has them as a table.
+// lua/kinds/records.lua reads the same, and docs/redis.md has them as a table.
 var recordFields = map[bucket.Kind][]string{
 	bucket.TokenBucket: {"used", "limit", "rate"},
 	bucket.Quota:       {"used", "limit", "end", "longest"},
@@ -47,7 +47,7 @@ func recordTag(b *store.ExactBand) uint32 {
 	return b.ID | uint32(b.Kind)<<kindShift | uint32(b.TickPower())<<tickShift
 }
 
-// valueReader reads a value as lua/decide.lua packs it.
+// valueReader reads a value as the script packs it.
 type valueReader struct {
 	rest string
 	bad  bool

@@ -1,0 +1,62 @@
+-- holders.lua: the requests that hold slots of a concurrency band.
+--
+-- They are in a sorted set of their own, by when they lose their slots. Its member "at" has the
+-- time of the last change as a negative score.
+
+-- Follows a clock that stepped back behind the last change of a set of holders: each of them
+-- has as much time left as before.
+local function shift_holders(holder)
+  local at = -tonumber(call('ZSCORE', KEYS[holder.k], 'at') or 0)
+  if at <= now then return end
+  local ends = call('ZRANGEBYSCORE', KEYS[holder.k], '(0', '+inf', 'WITHSCORES')
+  for n = 1, #ends, 2 do call('ZADD', KEYS[holder.k], format('%.0f', ends[n + 1] - (at - now)), ends[n]) end
+  call('ZADD', KEYS[holder.k], format('%.0f', -now), 'at')
+end
+
+-- How many hold slots of a band, and when the first of them loses its slot, which is only
+-- looked up where it is needed.
+local function held_by(b, holder)
+  local held, first = call('ZCOUNT', KEYS[holder.k], format('(%.0f', now), '+inf'), 0
+  if held >= b.limit then
+    local ends = call('ZRANGEBYSCORE', KEYS[holder.k], format('(%.0f', now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+    first = tonumber(ends[2])
+  end
+  return { b.tag, held, b.limit, first }
+end
+
+-- Gives a slot until a moment, or renews it. The set expires some time after the last end, so
+-- that its expiry need not be renewed with every slot. Holders that have lost their slots are
+-- removed then.
+local function hold_slot(b, holder, till)
+  call('ZADD', KEYS[holder.k], format('%.0f', -now), 'at', format('%.0f', till), holder.id)
+  local left = till - now
+  if not time_is_passed_in and call('PTTL', KEYS[holder.k]) * 1000 < left then
+    call('PEXPIRE', KEYS[holder.k], format('%d', 2 * left / 1000 + 1))
+    call('ZREMRANGEBYSCORE', KEYS[holder.k], '(0', format('%.0f', now))
+  end
+end
+
+-- Gives the slots of the demand after e in demands.
+function kinds.hold_slots(e, list, first)
+  local holder = holders[e / 6 + 1]
+  for i = 1, list.count do
+    if list[i].kind == CONCURRENCY and holder.id then
+      shift_holders(holder)
+      hold_slot(list[i], holder, now + list[i].hold)
+    end
+  end
+end
+
+-- Releases or renews the slot of a holder, and returns whether it had one. A slot never ends
+-- earlier than before: the band may have had a longer hold.
+local function release(b, holder, renew)
+  shift_holders(holder)
+  local till = holder.id and tonumber(call('ZSCORE', KEYS[holder.k], holder.id) or 0) or 0
+  if till <= now then return false end
+  if renew then
+    hold_slot(b, holder, math.max(till, now + b.hold))
+  else
+    call('ZREM', KEYS[holder.k], holder.id)
+  end
+  return true
+end
