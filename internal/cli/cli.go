@@ -61,6 +61,9 @@ func Main(version string) int {
 	return run(context.Background(), version, args, os.Stdin, os.Stdout, os.Stderr)
 }
 
+// Commands returns the root of the commands, for man pages and completion scripts.
+func Commands(version string) *cobra.Command { return newRoot(version) }
+
 func run(ctx context.Context, version string, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	out := &stickyWriter{Writer: stdout}
 	root := newRoot(version)

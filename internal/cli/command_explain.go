@@ -97,10 +97,7 @@ func (e *explanation) writeMemory(out io.Writer) {
 			t.add(v.Rule, v.FromMemory)
 		}
 	}
-	if len(t.rows) > 0 {
-		printf(out, "\n")
-		t.write(out)
-	}
+	t.writeBelow(out)
 }
 
 // whyNot is why a rule does not apply.

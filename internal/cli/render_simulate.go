@@ -48,8 +48,7 @@ func writeDifference(out io.Writer, r *simulate.Report) {
 	add("no longer limited", r.Difference.NoLonger)
 	add("limited as before", r.Difference.Both)
 	add("allowed as before", r.Difference.Neither)
-	printf(out, "\n")
-	t.write(out)
+	t.writeBelow(out)
 }
 
 func writeSimulatedRules(out io.Writer, r *simulate.Report) {
@@ -101,10 +100,7 @@ func writeWorstCallers(out io.Writer, r *simulate.Report) {
 			t.add(rule.Rule, c.Identity, c.Requests, limitedOf(c.Limited, c.Requests), newly, c.Error)
 		}
 	}
-	if len(t.rows) > 0 {
-		printf(out, "\n")
-		t.write(out)
-	}
+	t.writeBelow(out)
 }
 
 func writeMinutes(out io.Writer, r *simulate.Report) {
@@ -116,10 +112,7 @@ func writeMinutes(out io.Writer, r *simulate.Report) {
 		}
 		t.add(m.Time.Format(minuteLayout), m.Requests, m.Limited, byCurrent)
 	}
-	if len(t.rows) > 0 {
-		printf(out, "\n")
-		t.write(out)
-	}
+	t.writeBelow(out)
 }
 
 // writeLogs writes what was read, and what could not be.

@@ -52,6 +52,14 @@ func (t *table) write(out io.Writer) {
 	_ = w.Flush() // out keeps its error
 }
 
+// writeBelow writes the table below an empty line.
+func (t *table) writeBelow(out io.Writer) {
+	if len(t.rows) > 0 {
+		printf(out, "\n")
+		t.write(out)
+	}
+}
+
 // lines are the lines of the table, cut to a width.
 func (t *table) lines(width int) (lines []string) {
 	var b strings.Builder

@@ -1,6 +1,7 @@
 package middleware
 
 import (
+	"iter"
 	"slices"
 	"strings"
 
@@ -56,9 +57,11 @@ type headerEntry struct {
 func parseEntries(states, policies []string) []headerEntry {
 	var entries []headerEntry
 	for item := range items(states) {
+		item = strings.TrimSpace(item)
 		entries = append(entries, headerEntry{name: nameOf(item), state: item})
 	}
 	for item := range items(policies) {
+		item = strings.TrimSpace(item)
 		name := nameOf(item)
 		if i := slices.IndexFunc(entries, func(e headerEntry) bool { return e.name == name }); i >= 0 {
 			entries[i].policy = item
@@ -68,17 +71,7 @@ func parseEntries(states, policies []string) []headerEntry {
 }
 
 // items returns the entries of the lines of a list.
-func items(lines []string) func(yield func(string) bool) {
-	return func(yield func(string) bool) {
-		for _, line := range lines {
-			for item := range strings.SplitSeq(line, ",") {
-				if !yield(strings.Trim(item, " \t")) {
-					return
-				}
-			}
-		}
-	}
-}
+func items(lines []string) iter.Seq[string] { return strings.SplitSeq(strings.Join(lines, ","), ",") }
 
 // nameOf returns the name of an entry, without its parameters.
 func nameOf(item string) string {

@@ -1,6 +1,10 @@
 package simulate
 
-import "time"
+import (
+	"cmp"
+	"slices"
+	"time"
+)
 
 // maxPoints is how many points a series has at most.
 const maxPoints = 512
@@ -73,17 +77,10 @@ func (t *topMinutes) at(micros int64) *Minute {
 
 // close ends the current minute. Of equal ones the earlier is better.
 func (t *topMinutes) close() {
-	n := len(t.best)
-	if t.measure(&t.current) == 0 || n == t.most && t.measure(&t.best[n-1]) >= t.measure(&t.current) {
-		return
-	}
-	if n < t.most {
+	if t.measure(&t.current) > 0 {
 		t.best = append(t.best, t.current)
-	} else {
-		t.best[n-1] = t.current
-	}
-	for i := len(t.best) - 1; i > 0 && t.measure(&t.best[i]) > t.measure(&t.best[i-1]); i-- {
-		t.best[i], t.best[i-1] = t.best[i-1], t.best[i]
+		slices.SortStableFunc(t.best, func(a, b Minute) int { return cmp.Compare(t.measure(&b), t.measure(&a)) })
+		t.best = t.best[:min(len(t.best), t.most)]
 	}
 	t.current = Minute{}
 }

@@ -28,6 +28,7 @@ type Source struct {
 	current *content   // of the last accepted response, nil if there is none
 	// err is why current may not be what the server has, nil if it is.
 	err      error
+	away     bool // the connection has failed since the last response, which is logged
 	watchers map[*pendingids.Set]bool
 }
 

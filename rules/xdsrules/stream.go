@@ -2,7 +2,6 @@ package xdsrules
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 
@@ -99,7 +98,7 @@ func (s *Source) use(response *discovery.DiscoveryResponse) error {
 	}
 	changed := next.changed(before)
 	s.mu.Lock()
-	s.current, s.err = next, nil
+	s.current, s.err, s.away = next, nil, false
 	for w := range s.watchers {
 		if before == nil {
 			w.Add("") // ids that it does not have, too
@@ -123,7 +122,7 @@ func (s *Source) use(response *discovery.DiscoveryResponse) error {
 func (s *Source) refuse(version string, err, lastErr error) {
 	refused := fmt.Errorf("version %q of the rate limit configuration is refused: %w", version, err)
 	s.mu.Lock()
-	s.err = refused
+	s.err, s.away = refused, false
 	s.mu.Unlock()
 	if lastErr == nil || lastErr.Error() != refused.Error() {
 		s.config.Logger.Error("refused the rate limit configuration; the last accepted one stays in effect", "server", s.config.Server,
@@ -131,26 +130,19 @@ func (s *Source) refuse(version string, err, lastErr error) {
 	}
 }
 
-// lostError is the error of a connection.
-type lostError struct{ error }
-
 // connected records that a stream was opened. The server may still refuse it, so that it
 // is not logged.
 func (s *Source) connected() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	known := errors.As(s.err, new(*lostError))
-	if s.err = errNoResponse; known {
-		s.err = &lostError{errNoResponse}
-	}
+	s.err = errNoResponse
 }
 
 // lost records that the connection has ended.
 func (s *Source) lost(err error) {
 	s.mu.Lock()
-	known := errors.As(s.err, new(*lostError))
-	s.err = &lostError{fmt.Errorf("the connection failed: %w", err)}
-	loaded := s.current != nil
+	known, loaded := s.away, s.current != nil
+	s.err, s.away = fmt.Errorf("the connection failed: %w", err), true
 	s.mu.Unlock()
 	s.trying.Do(func() { close(s.tried) })
 	switch {
