@@ -69,7 +69,8 @@ func (s *anonymousThrottle) end(now time.Time) []Record {
 		if t.counted > 0 {
 			all = append(all, Record{
 				Time: now.UTC(), Who: Unauthenticated, From: from, Operation: "audit-more", Outcome: Refused,
-				Detail: fmt.Sprintf("%d more from %s between %s and %s.", t.counted, name, t.first.UTC().Format(time.RFC3339), t.last.UTC().Format(time.RFC3339)),
+				Detail: fmt.Sprintf("%d more from %s between %s and %s.", t.counted, name,
+					t.first.UTC().Format(time.RFC3339), t.last.UTC().Format(time.RFC3339)),
 			})
 		}
 	}

@@ -20,7 +20,9 @@ import (
 // NewLogger returns a logger that writes text or json, from a level on: debug,
 // info, warn or error. Lines about a traced request have its trace id.
 func NewLogger(w io.Writer, format, level string) (*slog.Logger, error) {
-	lowest, ok := map[string]slog.Level{"debug": slog.LevelDebug, "": slog.LevelInfo, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}[level]
+	lowest, ok := map[string]slog.Level{
+		"debug": slog.LevelDebug, "": slog.LevelInfo, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError,
+	}[level]
 	if !ok {
 		return nil, fmt.Errorf("unknown log level %q: use debug, info, warn or error", level)
 	}
@@ -67,7 +69,11 @@ func newDecisionLog(logger *slog.Logger) *decisionLog {
 	if logger == nil {
 		logger = slog.Default()
 	}
-	return &decisionLog{logger, logthrottle.New(time.Second), logthrottle.New(time.Second), logthrottle.New(time.Minute), logthrottle.New(time.Minute)}
+	return &decisionLog{
+		logger: logger,
+		store:  logthrottle.New(time.Second), settlements: logthrottle.New(time.Second),
+		tooManyRules: logthrottle.New(time.Minute), noRuleSet: logthrottle.New(time.Minute),
+	}
 }
 
 func (l *decisionLog) decided(ctx context.Context, req *fluxgate.Request, d *fluxgate.Decision, err error, outcome insight.Outcome) {
@@ -136,6 +142,7 @@ func (l *decisionLog) storeFailed(ctx context.Context, err error) {
 		return
 	}
 	if now, before := l.store.Allow(time.Now()); now {
-		l.logger.WarnContext(ctx, "store unavailable: requests are counted in this process (onFailure local), pass (open) or are refused (closed)", "error", err, "suppressed", before)
+		l.logger.WarnContext(ctx, "store unavailable: requests are counted in this process (onFailure local), "+
+			"pass (open) or are refused (closed)", "error", err, "suppressed", before)
 	}
 }
