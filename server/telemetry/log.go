@@ -47,16 +47,16 @@ func omitNoneSuppressed(_ []string, a slog.Attr) slog.Attr {
 // traced adds the ids of trace and span to lines about a request.
 type traced struct{ slog.Handler }
 
-func (h traced) Handle(ctx context.Context, r slog.Record) error {
+func (t traced) Handle(ctx context.Context, r slog.Record) error {
 	if span := trace.SpanContextFromContext(ctx); span.IsValid() {
 		r = r.Clone()
 		r.AddAttrs(slog.String("trace_id", span.TraceID().String()), slog.String("span_id", span.SpanID().String()))
 	}
-	return h.Handler.Handle(ctx, r)
+	return t.Handler.Handle(ctx, r)
 }
 
-func (h traced) WithAttrs(attrs []slog.Attr) slog.Handler { return traced{h.Handler.WithAttrs(attrs)} }
-func (h traced) WithGroup(name string) slog.Handler       { return traced{h.Handler.WithGroup(name)} }
+func (t traced) WithAttrs(attrs []slog.Attr) slog.Handler { return traced{t.Handler.WithAttrs(attrs)} }
+func (t traced) WithGroup(name string) slog.Handler       { return traced{t.Handler.WithGroup(name)} }
 
 // decisionLog logs decisions at level debug, without the caller's identity and
 // path, and warns of failures, at most once in a while.
