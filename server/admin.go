@@ -53,8 +53,15 @@ func (a *App) adminAPI() (*adminapi.API, error) {
 		return nil, err
 	}
 	settings := adminapi.Config{
-		Operator: admin.NewDirect(editor, a.plane.Engine, c.RateLimit.DefaultRuleSetID), Guard: a.edge.guard, Audit: a.audit, Clients: clients,
-		Counters: a.watch.metrics.RuleCounters, Changed: a.reloadRules, Rate: c.Server.AdminRate, Version: a.version, Logger: a.log,
+		Operator: admin.NewDirect(editor, a.plane.Engine, c.RateLimit.DefaultRuleSetID),
+		Guard:    a.edge.guard,
+		Audit:    a.audit,
+		Clients:  clients,
+		Counters: a.watch.metrics.RuleCounters,
+		Changed:  a.reloadRules,
+		Rate:     c.Server.AdminRate,
+		Version:  a.version,
+		Logger:   a.log,
 	}
 	if a.watch.insight != nil {
 		settings.Insight = a.watch.insight

@@ -293,7 +293,8 @@ func (g *grpcServer) RegisterService(desc *grpc.ServiceDesc, service any) {
 	bounded := *desc
 	bounded.Methods = nil
 	for _, m := range desc.Methods {
-		bounded.Methods = append(bounded.Methods, grpc.MethodDesc{MethodName: m.MethodName, Handler: g.handle("/"+desc.ServiceName+"/"+m.MethodName, m.Handler)})
+		m.Handler = g.handle("/"+desc.ServiceName+"/"+m.MethodName, m.Handler)
+		bounded.Methods = append(bounded.Methods, m)
 	}
 	g.Server.RegisterService(&bounded, service)
 }
@@ -308,7 +309,8 @@ func (g *grpcServer) handle(method string, next grpc.MethodHandler) grpc.MethodH
 		defer a.leave() // also if it is not read
 		admitted, err := g.app.edge.admit(ctx, method)
 		if err != nil { // it is counted as others are
-			return interceptor(ctx, nil, &grpc.UnaryServerInfo{Server: service, FullMethod: method}, func(context.Context, any) (any, error) { return nil, err })
+			info := &grpc.UnaryServerInfo{Server: service, FullMethod: method}
+			return interceptor(ctx, nil, info, func(context.Context, any) (any, error) { return nil, err })
 		}
 		answer, err := next(service, admitted, func(into any) error {
 			defer a.leave()

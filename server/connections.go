@@ -83,7 +83,8 @@ func (l *limitListener) Accept() (net.Conn, error) {
 	if over {
 		l.overLimit.Add(1)
 		if ok, suppressed := l.overLog.Allow(time.Now()); ok {
-			l.log.Error("too many connections: requests on new ones get 503", "listener", l.name, "limit", l.limit, "suppressed", suppressed)
+			l.log.Error("too many connections: requests on new ones get 503",
+				"listener", l.name, "limit", l.limit, "suppressed", suppressed)
 		}
 	}
 	return &limitedConn{Conn: conn, listener: l, overLimit: over}, nil

@@ -73,7 +73,7 @@ func TestDiagnose_Servers(t *testing.T) {
 	away := "redis.uri=redis://" + testenv.FreeAddr(t)
 	for name, test := range map[string]struct {
 		set  []string
-		want doctor.Verdict
+		want doctor.Severity
 		says string
 	}{
 		"unknown": {nil, doctor.Watch, "each counts the whole limit"},
@@ -91,7 +91,7 @@ func TestDiagnose_Servers(t *testing.T) {
 					found = f
 				}
 			}
-			if found.Verdict != test.want || !strings.Contains(found.Says, test.says) {
+			if found.Severity != test.want || !strings.Contains(found.Says, test.says) {
 				t.Errorf("%+v", found)
 			}
 		})

@@ -88,7 +88,8 @@ func (g *grpcServer) options() []grpc.ServerOption {
 	a := g.app
 	options := []grpc.ServerOption{
 		grpc.ForceServerCodecV2(codec), grpc.NumStreamWorkers(streamWorkers),
-		grpc.StaticStreamWindowSize(window), grpc.StaticConnWindowSize(1 << 20), grpc.MaxConcurrentStreams(maxCalls), grpc.MaxHeaderListSize(16 << 10),
+		grpc.StaticStreamWindowSize(window), grpc.StaticConnWindowSize(1 << 20),
+		grpc.MaxConcurrentStreams(maxCalls), grpc.MaxHeaderListSize(16 << 10),
 		grpc.ConnectionTimeout(a.config.Server.Timeouts.ReadHeader),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			MaxConnectionIdle: a.config.Server.Timeouts.Idle, MaxConnectionAge: connectionAge, MaxConnectionAgeGrace: time.Minute,

@@ -290,7 +290,9 @@ func (f *feed) health() RulesHealth {
 		if s.Source == reload.FromNowhere && (s.Err == nil || isXDS) && (!isDefault || !needsDefault) {
 			continue
 		}
-		set := RuleSetHealth{ID: s.RuleSet, Revision: s.Revision, Rules: s.Rules, Source: s.Source, LoadedAt: s.LoadedAt, CheckedAt: s.CheckedAt}
+		set := RuleSetHealth{
+			ID: s.RuleSet, Revision: s.Revision, Rules: s.Rules, Source: s.Source, LoadedAt: s.LoadedAt, CheckedAt: s.CheckedAt,
+		}
 		if !s.CheckedAt.IsZero() {
 			set.AgeSeconds = time.Since(s.CheckedAt).Seconds()
 		}

@@ -28,7 +28,8 @@ func (f *feed) explainDown(ctx context.Context, h *RulesHealth) {
 	if h.Status != statusDown || h.Error != "" || slices.ContainsFunc(h.Sets, func(s RuleSetHealth) bool { return s.Error != "" }) {
 		return
 	}
-	h.Error = fmt.Sprintf("the source has no rule set %s (ratelimit.default-rule-set-id)%s", f.config.RateLimit.DefaultRuleSetID, f.inSource(ctx))
+	h.Error = fmt.Sprintf("the source has no rule set %s (ratelimit.default-rule-set-id)%s",
+		f.config.RateLimit.DefaultRuleSetID, f.inSource(ctx))
 }
 
 // inSource says which rule sets the source has, empty if that is not known.

@@ -117,9 +117,12 @@ type undecided struct{ log *slog.Logger }
 func (undecided) Decided(*http.Request, *fluxgate.Decision) {}
 func (undecided) Skipped(*http.Request)                     {}
 func (u undecided) Failed(r *http.Request, err error) {
-	if !errors.Is(err, context.Canceled) && !errors.Is(err, fluxgate.ErrNoRuleSet) && !errors.Is(err, fluxgate.ErrRulesLoading) { // which others log
-		u.log.ErrorContext(r.Context(), "request failed without a decision", "error", err)
+	for _, logged := range []error{context.Canceled, fluxgate.ErrNoRuleSet, fluxgate.ErrRulesLoading} {
+		if errors.Is(err, logged) {
+			return // by others
+		}
 	}
+	u.log.ErrorContext(r.Context(), "request failed without a decision", "error", err)
 }
 
 // observe adds the endpoints for health and metrics. Those with details need the

@@ -23,8 +23,14 @@ func (a *App) logStart() {
 	if c.Reload.Enabled {
 		attrs = append(attrs, "pollingInterval", c.Reload.PollingInterval.String())
 	}
-	attrs = append(attrs, "http", a.Addr("http"), "grpc", cmp.Or(a.Addr("grpc"), "off"), "admin", cmp.Or(a.Addr("admin"), "off"), "metrics", a.metricsAt(), "tls", a.edge.certs != nil, "authentication", authentication(&c.Server), "memoryLimit", memoryLimit())
-	a.log.Info("started", attrs...)
+	a.log.Info("started", append(attrs,
+		"http", a.Addr("http"),
+		"grpc", cmp.Or(a.Addr("grpc"), "off"),
+		"admin", cmp.Or(a.Addr("admin"), "off"),
+		"metrics", a.metricsAt(),
+		"tls", a.edge.certs != nil,
+		"authentication", authentication(&c.Server),
+		"memoryLimit", memoryLimit())...)
 }
 
 // metricsAt returns the address of /metrics.

@@ -263,12 +263,12 @@ func TestDiagnose_XDS(t *testing.T) {
 		}
 		return doctor.Finding{}
 	}
-	if f := diagnose(); f.Verdict != doctor.Wrong || !strings.Contains(f.Says, "connection refused") {
+	if f := diagnose(); f.Severity != doctor.Wrong || !strings.Contains(f.Says, "connection refused") {
 		t.Errorf("without the server: %+v", f)
 	}
 	xds.Set(t, "1", domain("shop", daily("user", "", 2)))
 	xds.Run(t)
-	if f := diagnose(); f.Verdict != doctor.Good || !strings.Contains(f.Says, "1 rate limit configuration") {
+	if f := diagnose(); f.Severity != doctor.Good || !strings.Contains(f.Says, "1 rate limit configuration") {
 		t.Errorf("with the server: %+v", f)
 	}
 }

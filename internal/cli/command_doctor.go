@@ -26,7 +26,7 @@ The exit code is 0 if there is no problem, 4 if there is one.`,
 			}
 			findings := doctor.Diagnose(cmd.Context(), c)
 			err = output.write(cmd.OutOrStdout(), findings, func(out io.Writer) { writeFindings(out, findings) })
-			if err == nil && slices.ContainsFunc(findings, func(f doctor.Finding) bool { return f.Verdict == doctor.Wrong }) {
+			if err == nil && slices.ContainsFunc(findings, func(f doctor.Finding) bool { return f.Severity == doctor.Wrong }) {
 				err = exitCode(exitTrouble)
 			}
 			return err
@@ -38,10 +38,10 @@ The exit code is 0 if there is no problem, 4 if there is one.`,
 }
 
 func writeFindings(out io.Writer, findings []doctor.Finding) {
-	colours := map[doctor.Verdict]colour{doctor.Good: green, doctor.Watch: yellow, doctor.Wrong: red}
+	colours := map[doctor.Severity]colour{doctor.Good: green, doctor.Watch: yellow, doctor.Wrong: red}
 	paint := painter(out)
 	for _, f := range findings {
-		printf(out, "%s  %-14s %s\n", paint(colours[f.Verdict], fmt.Sprintf("%-5s", f.Verdict)), f.Part, f.Says)
+		printf(out, "%s  %-14s %s\n", paint(colours[f.Severity], fmt.Sprintf("%-5s", f.Severity)), f.Part, f.Says)
 		if f.Remedy != "" {
 			printf(out, "       %-14s → %s\n", "", f.Remedy)
 		}

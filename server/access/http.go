@@ -67,7 +67,8 @@ func (g *Guard) Authenticate(header http.Header, r *http.Request) (who *Identity
 // tokens shows in the log.
 func (g *Guard) logRefused(r *http.Request, reason string) {
 	if ok, suppressed := g.refusals.Allow(g.now()); ok {
-		g.log.Warn("request refused: caller not authenticated", "endpoint", r.Pattern, "peer", r.RemoteAddr, "reason", reason, "suppressed", suppressed)
+		g.log.Warn("request refused: caller not authenticated",
+			"endpoint", r.Pattern, "peer", r.RemoteAddr, "reason", reason, "suppressed", suppressed)
 	}
 }
 

@@ -2,7 +2,6 @@ package adminapi
 
 import (
 	"context"
-	"net/http"
 
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/server/audit"
@@ -12,8 +11,8 @@ import (
 const whoami = "whoami"
 
 func (a *API) registerAbout() {
-	answer(a, a.operation(config.RoleRead, http.MethodGet, "/v1/audit", "list-audit", tagAbout, "List changes and refused requests on this server, newest first"), a.listAudit)
-	answer(a, a.operation(config.RoleRead, http.MethodGet, "/v1/whoami", whoami, tagAbout, "Show the identity of the caller"), a.whoami)
+	answer(a, a.get("/v1/audit", "list-audit", tagAbout, "List changes and refused requests on this server, newest first"), a.listAudit)
+	answer(a, a.get("/v1/whoami", whoami, tagAbout, "Show the identity of the caller"), a.whoami)
 }
 
 // Audit is a page of the audit.

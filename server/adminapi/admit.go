@@ -31,7 +31,11 @@ func (a *API) admit(ctx huma.Context, next func(huma.Context)) {
 	op, caller := ctx.Operation(), callerOf(ctx.Context())
 	role := roleOf(op)
 	attempt := &attempt{request: request, record: &audit.Record{
-		Who: audit.Unauthenticated, From: a.config.Clients.Addr(request).String(), Operation: op.OperationID, RuleSet: named(ctx, "ruleSet"), Rule: named(ctx, "rule"),
+		Who:       audit.Unauthenticated,
+		From:      a.config.Clients.Addr(request).String(),
+		Operation: op.OperationID,
+		RuleSet:   named(ctx, "ruleSet"),
+		Rule:      named(ctx, "rule"),
 	}}
 	if caller.who != nil {
 		attempt.record.Who = caller.who.Name
@@ -84,15 +88,19 @@ func named(ctx huma.Context, parameter string) string {
 
 // refusal returns why an operation is refused, or nil.
 func (a *API) refusal(ctx huma.Context, r *http.Request, caller caller, role config.Role, ruleSet string) *admin.Problem {
+	forbidden := func(detail string) *admin.Problem {
+		return admin.NewProblem(http.StatusForbidden, admin.KindAccess, detail)
+	}
 	switch {
 	case caller.err != nil:
 		return a.unauthenticated(ctx, r, caller.err)
 	case role == "":
-		return admin.NewProblem(http.StatusForbidden, admin.KindAccess, "The operation is not available to any role.")
+		return forbidden("The operation is not available to any role.")
 	case ruleSet == "" && !caller.who.MayAny(role):
-		return admin.NewProblem(http.StatusForbidden, admin.KindAccess, "The role "+string(role)+" is needed, which "+caller.who.Name+" does not have.")
+		return forbidden("The role " + string(role) + " is needed, which " + caller.who.Name + " does not have.")
 	case ruleSet != "" && !caller.who.May(role, ruleSet):
-		return admin.NewProblem(http.StatusForbidden, admin.KindAccess, "The role "+string(role)+" on rule set "+ruleSet+" is needed, which "+caller.who.Name+" does not have.")
+		return forbidden("The role " + string(role) + " on rule set " + ruleSet + " is needed, which " +
+			caller.who.Name + " does not have.")
 	case role == config.RoleWrite && a.config.Audit.Broken() != nil:
 		// The record of this attempt tries to write the audit again.
 		return admin.NewProblem(http.StatusServiceUnavailable, admin.KindUnavailable,

@@ -16,7 +16,7 @@ func (a *API) registerBuckets() {
 		"Show what a caller has left", http.StatusNotFound), a.peek)
 	register(a, a.operation(config.RoleWrite, http.MethodPost, "/v1/rule-sets/{ruleSet}/buckets/reset", "reset-buckets", tagDecisions,
 		"Fill buckets: all of the rule set, all of a rule, or one caller's", http.StatusNotFound), a.reset)
-	answer(a, a.operation(config.RoleRead, http.MethodGet, "/v1/rule-sets/{ruleSet}/counters", "list-counters", tagDecisions,
+	answer(a, a.get("/v1/rule-sets/{ruleSet}/counters", "list-counters", tagDecisions,
 		"Show how often each rule has decided on this server", http.StatusNotFound), a.counters)
 }
 

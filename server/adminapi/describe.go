@@ -36,8 +36,9 @@ func describe(version string) huma.Config {
 			OpenAPI: "3.1.0",
 			Info: &huma.Info{
 				Title: "FluxGate admin API", Version: version,
-				Description: "Rule sets and their rules, history and restoring, explanations, buckets, counters, live numbers of the fleet and the audit.",
-				License:     &huma.License{Name: "MIT", Identifier: "MIT"},
+				Description: "Rule sets and their rules, history and restoring, explanations, buckets, counters, " +
+					"live numbers of the fleet and the audit.",
+				License: &huma.License{Name: "MIT", Identifier: "MIT"},
 			},
 			Components: &huma.Components{
 				Schemas: registry,
@@ -109,7 +110,8 @@ func (a *API) operation(role config.Role, method, path, id, tag, summary string,
 		Responses: map[string]*huma.Response{},
 	}
 	problem := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[admin.Problem](), true, "Problem")
-	errors = append(errors, http.StatusUnauthorized, http.StatusForbidden, http.StatusUnprocessableEntity, http.StatusTooManyRequests, http.StatusServiceUnavailable)
+	errors = append(errors, http.StatusUnauthorized, http.StatusForbidden, http.StatusUnprocessableEntity,
+		http.StatusTooManyRequests, http.StatusServiceUnavailable)
 	for _, status := range errors {
 		op.Responses[strconv.Itoa(status)] = &huma.Response{
 			Description: http.StatusText(status),
@@ -117,6 +119,16 @@ func (a *API) operation(role config.Role, method, path, id, tag, summary string,
 		}
 	}
 	return op
+}
+
+// get returns an operation that reads.
+func (a *API) get(path, id, tag, summary string, errors ...int) huma.Operation {
+	return a.operation(config.RoleRead, http.MethodGet, path, id, tag, summary, errors...)
+}
+
+// edit returns an operation that changes rules.
+func (a *API) edit(method, path, id, tag, summary string) huma.Operation {
+	return a.operation(config.RoleWrite, method, path, id, tag, summary, changeErrors...)
 }
 
 // also documents another success status of an operation, with the schema of its

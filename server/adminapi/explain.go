@@ -44,7 +44,9 @@ func invalidAt(location, message string) *admin.Problem {
 }
 
 // explained returns an operation that explains requests.
-func explained(explain func(context.Context, *fluxgate.Request) (*admin.Explanation, error)) func(context.Context, *explainInput) (*admin.Explanation, error) {
+func explained(
+	explain func(context.Context, *fluxgate.Request) (*admin.Explanation, error),
+) func(context.Context, *explainInput) (*admin.Explanation, error) {
 	return func(ctx context.Context, in *explainInput) (*admin.Explanation, error) {
 		req, err := requestOf(&in.Body, in.RuleSet)
 		if err != nil {

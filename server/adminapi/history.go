@@ -13,11 +13,14 @@ import (
 
 func (a *API) registerHistory() {
 	const all, one = "/v1/rule-sets/{ruleSet}/revisions", "/v1/rule-sets/{ruleSet}/revisions/{revision}"
-	answer(a, a.operation(config.RoleRead, http.MethodGet, all, "list-revisions", tagHistory, "List the revisions of a rule set", http.StatusNotFound), a.listRevisions)
-	answer(a, a.operation(config.RoleRead, http.MethodGet, one, "get-revision", tagHistory, "Read a rule set at a revision", http.StatusNotFound), a.getRevision)
-	register(a, a.operation(config.RoleWrite, http.MethodPost, one+"/restore", "restore-revision", tagHistory, "Restore a revision, as a new revision", changeErrors...), a.restoreRevision)
-	answer(a, a.operation(config.RoleRead, http.MethodGet, "/v1/rule-sets/{ruleSet}/diff", "diff-revisions", tagHistory, "Compare two revisions", http.StatusNotFound), a.diffRevisions)
-	diff := a.documented(config.RoleRead, http.MethodPost, "/v1/rule-sets/{ruleSet}/diff", "diff-rule-set", "Compare a rule set with the current revision, without saving it")
+	const diffs = "/v1/rule-sets/{ruleSet}/diff"
+	answer(a, a.get(all, "list-revisions", tagHistory, "List the revisions of a rule set", http.StatusNotFound), a.listRevisions)
+	answer(a, a.get(one, "get-revision", tagHistory, "Read a rule set at a revision", http.StatusNotFound), a.getRevision)
+	register(a, a.edit(http.MethodPost, one+"/restore", "restore-revision", tagHistory,
+		"Restore a revision, as a new revision"), a.restoreRevision)
+	answer(a, a.get(diffs, "diff-revisions", tagHistory, "Compare two revisions", http.StatusNotFound), a.diffRevisions)
+	diff := a.documented(config.RoleRead, http.MethodPost, diffs, "diff-rule-set",
+		"Compare a rule set with the current revision, without saving it")
 	diff.Tags = []string{tagHistory}
 	answer(a, diff, a.diffRuleSet)
 }

@@ -3,7 +3,6 @@ package adminapi
 import (
 	"cmp"
 	"context"
-	"net/http"
 
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/server/config"
@@ -22,11 +21,11 @@ func (a *API) registerInsight() {
 	if a.config.Insight == nil {
 		return
 	}
-	answer(a, a.operation(config.RoleRead, http.MethodGet, "/v1/live", "live", tagInsight,
+	answer(a, a.get("/v1/live", "live", tagInsight,
 		"Show how many requests there are now, and under which rules"), a.live)
-	answer(a, a.operation(config.RoleRead, http.MethodGet, "/v1/fleet", "fleet", tagInsight,
+	answer(a, a.get("/v1/fleet", "fleet", tagInsight,
 		"Show the servers that share Redis"), a.fleet)
-	answer(a, a.operation(config.RoleRead, http.MethodGet, "/v1/callers", "callers", tagInsight,
+	answer(a, a.get("/v1/callers", "callers", tagInsight,
 		"Show the callers that are limited most, or allowed most; the role identities shows who they are"), a.callers)
 }
 
@@ -73,7 +72,8 @@ func (a *API) live(ctx context.Context, in *struct {
 			in.Scope = admin.ScopeServer
 		}
 	}
-	return a.config.Insight.Live(ctx, admin.LiveQuery{Scope: in.Scope, Range: in.Range, RuleSet: in.RuleSet, Rule: in.Rule, Limit: in.Limit}, viewOf(ctx))
+	q := admin.LiveQuery{Scope: in.Scope, Range: in.Range, RuleSet: in.RuleSet, Rule: in.Rule, Limit: in.Limit}
+	return a.config.Insight.Live(ctx, q, viewOf(ctx))
 }
 
 func (a *API) fleet(ctx context.Context, _ *struct{}) (*admin.Fleet, error) {
@@ -88,5 +88,7 @@ func (a *API) callers(ctx context.Context, in *struct {
 	if err := in.check(); err != nil {
 		return nil, err
 	}
-	return a.config.Insight.Callers(ctx, admin.CallersQuery{RuleSet: in.RuleSet, Rule: in.Rule, Outcome: cmp.Or(in.Outcome, admin.CallersLimited), Limit: in.Limit}, viewOf(ctx))
+	outcome := cmp.Or(in.Outcome, admin.CallersLimited)
+	q := admin.CallersQuery{RuleSet: in.RuleSet, Rule: in.Rule, Outcome: outcome, Limit: in.Limit}
+	return a.config.Insight.Callers(ctx, q, viewOf(ctx))
 }

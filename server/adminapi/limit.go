@@ -38,8 +38,9 @@ func (a *API) limit(next http.Handler) (http.Handler, error) {
 			Bands: []rules.Band{rules.PerMinute(a.config.Rate)},
 		},
 		rules.Rule{
-			ID: "unknown-callers", Group: "admin", Priority: 1, Scope: rules.ScopeIP, Bands: []rules.Band{rules.PerMinute(max(1, a.config.Rate/10))},
-			When: rules.When{Attributes: map[string][]string{unknown: {"yes"}}},
+			ID: "unknown-callers", Group: "admin", Priority: 1, Scope: rules.ScopeIP,
+			Bands: []rules.Band{rules.PerMinute(max(1, a.config.Rate/10))},
+			When:  rules.When{Attributes: map[string][]string{unknown: {"yes"}}},
 		})
 	if err != nil {
 		return nil, err

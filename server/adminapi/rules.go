@@ -18,16 +18,16 @@ import (
 
 func (a *API) registerRules() {
 	const all, one = "/v1/rule-sets/{ruleSet}/rules", "/v1/rule-sets/{ruleSet}/rules/{rule}"
-	register(a, a.operation(config.RoleRead, http.MethodGet, all, "list-rules", tagRuleSets, "List the rules of a rule set", http.StatusNotFound), a.listRules)
+	register(a, a.get(all, "list-rules", tagRuleSets, "List the rules of a rule set", http.StatusNotFound), a.listRules)
 	create := a.documented(config.RoleWrite, http.MethodPost, all, "create-rule", "Add a rule")
 	create.DefaultStatus, create.MaxBodyBytes = http.StatusCreated, maxRule
 	register(a, create, a.createRule)
-	register(a, a.operation(config.RoleRead, http.MethodGet, one, "get-rule", tagRuleSets, "Read a rule", http.StatusNotFound), a.getRule)
+	register(a, a.get(one, "get-rule", tagRuleSets, "Read a rule", http.StatusNotFound), a.getRule)
 	put := a.documented(config.RoleWrite, http.MethodPut, one, "put-rule", "Add or replace a rule")
 	put.MaxBodyBytes = maxRule
 	also(&put, http.StatusCreated, "Entry")
 	register(a, put, a.putRule)
-	register(a, a.operation(config.RoleWrite, http.MethodDelete, one, "delete-rule", tagRuleSets, "Delete a rule", changeErrors...), a.deleteRule)
+	register(a, a.edit(http.MethodDelete, one, "delete-rule", tagRuleSets, "Delete a rule"), a.deleteRule)
 }
 
 // maxRule is the largest rule in bytes: its lists of users and keys may be long.
@@ -110,7 +110,8 @@ func (a *API) createRule(ctx context.Context, in *struct {
 		attemptOf(ctx).record.Rule = rule.ID
 		return edited(before, in.RuleSet, func(all []rules.Rule) ([]rules.Rule, int, error) {
 			if slices.ContainsFunc(all, func(r rules.Rule) bool { return r.ID == rule.ID }) {
-				return nil, 0, admin.NewProblem(http.StatusConflict, admin.KindConflict, fmt.Sprintf("rule %q exists already: replace it with PUT", rule.ID))
+				exists := fmt.Sprintf("rule %q exists already: replace it with PUT", rule.ID)
+				return nil, 0, admin.NewProblem(http.StatusConflict, admin.KindConflict, exists)
 			}
 			return append(all, rule), len(all), nil
 		})

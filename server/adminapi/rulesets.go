@@ -15,19 +15,22 @@ import (
 
 func (a *API) registerRuleSets() {
 	const one = "/v1/rule-sets/{ruleSet}"
-	answer(a, a.operation(config.RoleRead, http.MethodGet, "/v1/rule-sets", "list-rule-sets", tagRuleSets, "List the rule sets"), a.listRuleSets)
-	get := a.operation(config.RoleRead, http.MethodGet, one, "get-rule-set", tagRuleSets, "Read a rule set", http.StatusNotFound)
+	answer(a, a.get("/v1/rule-sets", "list-rule-sets", tagRuleSets, "List the rule sets"), a.listRuleSets)
+	get := a.get(one, "get-rule-set", tagRuleSets, "Read a rule set", http.StatusNotFound)
 	also(&get, http.StatusNotModified, "")
 	register(a, get, a.getRuleSet)
 	put := a.documented(config.RoleWrite, http.MethodPut, one, "put-rule-set", "Create or replace a rule set")
 	also(&put, http.StatusCreated, "Entry")
 	register(a, put, a.putRuleSet)
-	register(a, a.operation(config.RoleWrite, http.MethodDelete, one, "delete-rule-set", tagRuleSets, "Delete a rule set; its history stays", changeErrors...), a.deleteRuleSet)
-	answer(a, a.documented(config.RoleRead, http.MethodPost, "/v1/validate", "validate-rule-set", "Check a rule set without saving it"), a.validateRuleSet)
+	register(a, a.edit(http.MethodDelete, one, "delete-rule-set", tagRuleSets, "Delete a rule set; its history stays"), a.deleteRuleSet)
+	answer(a, a.documented(config.RoleRead, http.MethodPost, "/v1/validate", "validate-rule-set",
+		"Check a rule set without saving it"), a.validateRuleSet)
 }
 
 // changeErrors are the error statuses of a change.
-var changeErrors = []int{http.StatusBadRequest, http.StatusNotFound, http.StatusConflict, http.StatusPreconditionFailed, http.StatusPreconditionRequired}
+var changeErrors = []int{
+	http.StatusBadRequest, http.StatusNotFound, http.StatusConflict, http.StatusPreconditionFailed, http.StatusPreconditionRequired,
+}
 
 // documented returns an operation with a document in the body, which our own
 // decoder reads.

@@ -124,7 +124,8 @@ func (l *Log) writeOne(ctx context.Context, r *Record) error {
 	l.broken = broken
 	l.mu.Unlock()
 	if first {
-		l.log.ErrorContext(ctx, "cannot write the audit file: changes through the admin API are refused until it can be written", "error", err)
+		l.log.ErrorContext(ctx,
+			"cannot write the audit file: changes through the admin API are refused until it can be written", "error", err)
 	}
 	return broken
 }

@@ -57,7 +57,9 @@ const (
 
 // bound cuts texts and changes that are too long.
 func (r *Record) bound() {
-	for _, text := range []*string{&r.Who, &r.From, &r.Operation, &r.RuleSet, &r.Rule, &r.Key, (*string)(&r.Outcome), &r.Detail, &r.Comment} {
+	for _, text := range []*string{
+		&r.Who, &r.From, &r.Operation, &r.RuleSet, &r.Rule, &r.Key, (*string)(&r.Outcome), &r.Detail, &r.Comment,
+	} {
 		*text = printable.Text(*text, maxText)
 	}
 	if len(r.Changes) == 0 {
@@ -77,7 +79,10 @@ func (r *Record) bound() {
 
 // attributes returns the record for the server's log.
 func (r *Record) attributes() []slog.Attr {
-	all := []slog.Attr{slog.Uint64("seq", r.Seq), slog.String("who", r.Who), slog.String("operation", r.Operation), slog.String("outcome", string(r.Outcome))}
+	all := []slog.Attr{
+		slog.Uint64("seq", r.Seq), slog.String("who", r.Who), slog.String("operation", r.Operation),
+		slog.String("outcome", string(r.Outcome)),
+	}
 	for _, field := range []struct{ name, value string }{
 		{"from", r.From}, {"ruleSet", r.RuleSet}, {"rule", r.Rule}, {"key", r.Key}, {"detail", r.Detail}, {"comment", r.Comment},
 	} {
@@ -102,5 +107,6 @@ func (r *Record) attributes() []slog.Attr {
 // size returns about how much memory a record needs, in bytes.
 func (r *Record) size() int {
 	const fields = 256
-	return fields + len(r.Who) + len(r.From) + len(r.Operation) + len(r.RuleSet) + len(r.Rule) + len(r.Key) + len(r.Comment) + len(r.Outcome) + len(r.Detail) + len(r.Changes)
+	return fields + len(r.Who) + len(r.From) + len(r.Operation) + len(r.RuleSet) + len(r.Rule) + len(r.Key) +
+		len(r.Comment) + len(r.Outcome) + len(r.Detail) + len(r.Changes)
 }

@@ -29,23 +29,23 @@ type attempts struct {
 }
 
 // count reports whether a record is beyond the bound. It is counted then.
-func (s *anonymousThrottle) count(r *Record, now time.Time) bool {
+func (a *anonymousThrottle) count(r *Record, now time.Time) bool {
 	if r.Who != Unauthenticated || r.Outcome == Changed {
 		return false
 	}
-	if len(s.byIP) == 0 {
-		s.began, s.byIP = now, make(map[string]*attempts)
+	if len(a.byIP) == 0 {
+		a.began, a.byIP = now, make(map[string]*attempts)
 	}
-	t := s.byIP[r.From]
+	t := a.byIP[r.From]
 	switch {
 	case t != nil:
-	case len(s.byIP) < maxAddresses:
+	case len(a.byIP) < maxAddresses:
 		t = new(attempts)
-		s.byIP[r.From] = t
+		a.byIP[r.From] = t
 	default:
-		t = &s.rest
+		t = &a.rest
 	}
-	if t.recorded < s.max {
+	if t.recorded < a.max {
 		t.recorded++
 		return false
 	}
@@ -58,25 +58,26 @@ func (s *anonymousThrottle) count(r *Record, now time.Time) bool {
 }
 
 // over reports whether a minute has passed since the first attempt.
-func (s *anonymousThrottle) over(now time.Time) bool {
-	return len(s.byIP) > 0 && now.Sub(s.began) >= time.Minute
+func (a *anonymousThrottle) over(now time.Time) bool {
+	return len(a.byIP) > 0 && now.Sub(a.began) >= time.Minute
 }
 
 // end returns records of the attempts that were only counted, and starts over.
-func (s *anonymousThrottle) end(now time.Time) []Record {
+func (a *anonymousThrottle) end(now time.Time) []Record {
 	var all []Record
 	add := func(t *attempts, from, name string) {
 		if t.counted > 0 {
 			all = append(all, Record{
 				Time: now.UTC(), Who: Unauthenticated, From: from, Operation: "audit-more", Outcome: Refused,
-				Detail: fmt.Sprintf("%d more from %s between %s and %s.", t.counted, name, t.first.UTC().Format(time.RFC3339), t.last.UTC().Format(time.RFC3339)),
+				Detail: fmt.Sprintf("%d more from %s between %s and %s.", t.counted, name,
+					t.first.UTC().Format(time.RFC3339), t.last.UTC().Format(time.RFC3339)),
 			})
 		}
 	}
-	for _, from := range slices.Sorted(maps.Keys(s.byIP)) {
-		add(s.byIP[from], from, from)
+	for _, from := range slices.Sorted(maps.Keys(a.byIP)) {
+		add(a.byIP[from], from, from)
 	}
-	add(&s.rest, "", "other addresses")
-	s.byIP, s.rest = nil, attempts{}
+	add(&a.rest, "", "other addresses")
+	a.byIP, a.rest = nil, attempts{}
 	return all
 }

@@ -53,7 +53,8 @@ func readCount(folder string) (last lastCount) {
 		return last
 	}
 	defer func() { _ = file.Close() }()
-	if err := json.NewDecoder(io.LimitReader(file, 1<<10)).Decode(&last); err != nil || last.Servers < 0 || last.Servers > config.MaxServers {
+	err = json.NewDecoder(io.LimitReader(file, 1<<10)).Decode(&last)
+	if err != nil || last.Servers < 0 || last.Servers > config.MaxServers {
 		return lastCount{}
 	}
 	return last

@@ -79,8 +79,10 @@ func New(c Config) (*API, error) {
 		c.Failed = func(*http.Request, error) {}
 	}
 	return &API{
-		config: c, slots: slots.New(maxLarge, maxCallerLarge, maxLargeWait), decoding: slots.New(maxDecoding, maxCallerDecoding, maxDecodingWait),
-		batches: slots.New(maxBatches, maxCallerBatches, maxBatchWait),
+		config:   c,
+		slots:    slots.New(maxLarge, maxCallerLarge, maxLargeWait),
+		decoding: slots.New(maxDecoding, maxCallerDecoding, maxDecodingWait),
+		batches:  slots.New(maxBatches, maxCallerBatches, maxBatchWait),
 	}, nil
 }
 

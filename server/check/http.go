@@ -52,7 +52,8 @@ func (a *API) read(s *scratch, r *http.Request, most int64, asked any) *problem 
 	case errors.Is(err, errTooLarge):
 		return tooLarge(most)
 	case errors.Is(err, slots.ErrFull):
-		p := newProblem(http.StatusServiceUnavailable, "The server is busy with other large requests or batches, perhaps of the same caller. No tokens were taken: try again.")
+		p := newProblem(http.StatusServiceUnavailable, "The server is busy with other large requests or batches, "+
+			"perhaps of the same caller. No tokens were taken: try again.")
 		p.retryAfter = "1"
 		return p
 	case err != nil:

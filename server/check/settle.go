@@ -191,7 +191,8 @@ func (a *API) compatible(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.asked = wire.Request{
-		RuleSet: asked.RuleSetID, IP: asked.ClientIP, UserID: asked.UserID, APIKey: asked.APIKey, Path: asked.Endpoint, Method: asked.Method,
+		RuleSet: asked.RuleSetID, IP: asked.ClientIP, UserID: asked.UserID, APIKey: asked.APIKey,
+		Path: asked.Endpoint, Method: asked.Method,
 	}
 	if d, ok := a.answer(w, r, s, "ruleSetId"); ok {
 		writeJSON(w, appendCompatible(s.answer[:0], &d))

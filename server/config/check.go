@@ -144,7 +144,9 @@ func (k *checker) ruleSource() {
 	r := &k.Rules
 	key, path := k.RuleFiles()
 	for _, other := range []struct{ source, key, path string }{
-		{SourceFile, "rules.file", r.File}, {SourceEnvoyFiles, "rules.envoy-files", r.EnvoyFiles}, {SourceXDS, "rules.xds.server", r.XDS.Server},
+		{SourceFile, "rules.file", r.File},
+		{SourceEnvoyFiles, "rules.envoy-files", r.EnvoyFiles},
+		{SourceXDS, "rules.xds.server", r.XDS.Server},
 	} {
 		if other.path != "" && k.RuleSource() != other.source {
 			k.refuse(other.key, "is not used, since rules.source is %s: remove one of them", k.RuleSource())
@@ -162,7 +164,8 @@ func (k *checker) ruleSource() {
 	case r.Source == SourceAuto && path != "" && k.Mongo.Enabled && k.isSet("mongo.enabled"):
 		k.refuse(key, "is set, and so is mongo.enabled: choose one with rules.source")
 	case k.RuleSource() == "":
-		k.refuse("rules.source", "there is no source of rules: set rules.file, rules.envoy-files, rules.xds.server, mongo.uri or redis.enabled")
+		k.refuse("rules.source", "there is no source of rules: "+
+			"set rules.file, rules.envoy-files, rules.xds.server, mongo.uri or redis.enabled")
 	}
 }
 
@@ -207,7 +210,8 @@ func (k *checker) wait() {
 		k.refuse("ratelimit.default-policy", "WAIT_FOR_REFILL needs wait-for-refill.enabled")
 	}
 	if w.Enabled && w.MaxWaitTime >= k.Server.Timeouts.Write {
-		k.refuse("wait-for-refill.max-wait-time", "must be less than server.timeouts.write, which is %s: a request that waits longer gets no response",
+		k.refuse("wait-for-refill.max-wait-time",
+			"must be less than server.timeouts.write, which is %s: a request that waits longer gets no response",
 			period.Format(k.Server.Timeouts.Write))
 	}
 	if t := &k.Server.Timeouts; t.ReadHeader > t.Read {

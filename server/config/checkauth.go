@@ -41,7 +41,9 @@ func (k *checker) auth() {
 func (k *checker) oidc() {
 	o := &k.Server.Auth.OIDC
 	if o.Issuer == "" {
-		for _, c := range []struct{ key, value string }{{"audience", o.Audience}, {"rule-sets-claim", o.RuleSetsClaim}, {"ca-file", o.CAFile}} {
+		for _, c := range []struct{ key, value string }{
+			{"audience", o.Audience}, {"rule-sets-claim", o.RuleSetsClaim}, {"ca-file", o.CAFile},
+		} {
 			if c.value != "" {
 				k.refuse("server.auth.oidc."+c.key, "needs server.auth.oidc.issuer")
 			}
@@ -50,7 +52,8 @@ func (k *checker) oidc() {
 	}
 	k.refuseErr("server.auth.oidc.issuer", checkIssuer(o.Issuer))
 	if o.Audience == "" {
-		k.refuse("server.auth.oidc.audience", "must be the audience of tokens: without it a token for any other service of the issuer would be accepted")
+		k.refuse("server.auth.oidc.audience",
+			"must be the audience of tokens: without it a token for any other service of the issuer would be accepted")
 	}
 	k.required("server.auth.oidc.name-claim", "server.auth.oidc.roles-claim")
 }

@@ -12,7 +12,9 @@ import (
 func (k *checker) listeners() {
 	s := &k.Server
 	taken := map[string]string{}
-	for _, l := range []struct{ key, addr string }{{"server.http", s.HTTP}, {"server.grpc", s.GRPC}, {"server.admin", s.Admin}, {"server.metrics", s.Metrics}} {
+	for _, l := range []struct{ key, addr string }{
+		{"server.http", s.HTTP}, {"server.grpc", s.GRPC}, {"server.admin", s.Admin}, {"server.metrics", s.Metrics},
+	} {
 		if l.addr == "" {
 			continue
 		}
@@ -28,7 +30,8 @@ func (k *checker) listeners() {
 		taken[l.addr] = l.key
 		if l.key == "server.admin" && !syntax.IsLoopback(host) && !k.hasAuth() {
 			k.refuse(l.key, "is not on loopback, where the admin API needs authentication: "+
-				"set server.auth.tokens, server.auth.tokens-file, server.auth.oidc.issuer or server.tls.client-ca-file, or listen on 127.0.0.1:%s", port)
+				"set server.auth.tokens, server.auth.tokens-file, server.auth.oidc.issuer or server.tls.client-ca-file, "+
+				"or listen on 127.0.0.1:%s", port)
 		}
 	}
 }

@@ -38,7 +38,10 @@ func Defaults() Config {
 			ClusterNodes: []URI{}, Shards: 64, Leases: "auto", Pool: Pool{MaxTotal: 50, MaxIdle: 10, MinIdle: 5},
 		},
 		Mongo: Mongo{Enabled: true, Database: "fluxgate", Collection: "rate_limit_rules"},
-		Rules: Rules{Source: SourceAuto, MaxRuleSets: 10_000, XDS: XDS{NodeID: "fluxgate", NodeMetadata: map[string]string{}, MaxMessage: 16 << 20}},
+		Rules: Rules{
+			Source: SourceAuto, MaxRuleSets: 10_000,
+			XDS: XDS{NodeID: "fluxgate", NodeMetadata: map[string]string{}, MaxMessage: 16 << 20},
+		},
 		RateLimit: RateLimit{
 			FilterEnabled: true, FilterOrder: 1, DefaultRuleSetID: "api-limits",
 			IncludePatterns: []string{}, ExcludePatterns: []string{},
@@ -47,7 +50,8 @@ func Defaults() Config {
 			IPv6Prefix: 64, OnFailure: rules.FailLocal, FallbackShare: ShareAuto,
 		},
 		Reload: Reload{
-			Enabled: true, Strategy: "AUTO", PollingInterval: 30 * time.Second, Jitter: 50 * time.Millisecond, Channel: "fluxgate:rule-reload",
+			Enabled: true, Strategy: "AUTO", Channel: "fluxgate:rule-reload",
+			PollingInterval: 30 * time.Second, Jitter: 50 * time.Millisecond,
 		},
 		WaitForRefill: WaitForRefill{MaxWaitTime: 5 * time.Second, MaxConcurrentWaits: 100},
 		Settle:        Settle{ReceiptTTL: 10 * time.Minute},

@@ -22,7 +22,8 @@ func variables(environ []string) map[string]string {
 // Kubernetes and container links describe a service called fluxgate, or
 // fluxgate-redis, in variables of these names to all containers beside it.
 var (
-	serviceName = regexp.MustCompile(`^FLUXGATE_([A-Z0-9_]+_)?(SERVICE_(HOST|PORT(_[A-Z0-9_]+)?)|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
+	serviceName = regexp.MustCompile(`^FLUXGATE_([A-Z0-9_]+_)?` +
+		`(SERVICE_(HOST|PORT(_[A-Z0-9_]+)?)|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
 	servicePort = regexp.MustCompile(`^FLUXGATE_([A-Z0-9_]+_)?PORT$`)
 	portValue   = regexp.MustCompile(`^(tcp|udp|sctp)://`)
 )

@@ -26,15 +26,16 @@ var forms = map[string]func(string) error{
 	"rule-set": formOf(rules.ValidID, "must be the id of a rule set: "+idForm),
 	"header":   formOf(isHeaderName, "must be the name of a header, such as X-Forwarded-Host"),
 	"host":     formOf(syntax.IsHost, "must be a name without a port, such as fluxgate.example.com"),
-	"sha256":   formOf(isSHA256, "must be the SHA-256 of the token in 64 hexadecimal digits, as printf %s \"$TOKEN\" | sha256sum prints it"),
-	"subject":  formOf(isSet, "must be the subject of the certificate, such as spiffe://example.com/ops or ops.example.com"),
-	"share":    formOf(isShare, "must be auto or a number from 0.000001 to 1"),
-	"":         formOf(isSet, "must not be empty"),
-	"http":     func(s string) error { return checkHTTP(URI(s)) },
-	"pattern":  checkPattern,
-	"proxy":    checkProxy,
-	"secret":   checkSecretFile,
-	"ca":       checkCAFile,
+	"sha256": formOf(isSHA256,
+		"must be the SHA-256 of the token in 64 hexadecimal digits, as printf %s \"$TOKEN\" | sha256sum prints it"),
+	"subject": formOf(isSet, "must be the subject of the certificate, such as spiffe://example.com/ops or ops.example.com"),
+	"share":   formOf(isShare, "must be auto or a number from 0.000001 to 1"),
+	"":        formOf(isSet, "must not be empty"),
+	"http":    func(s string) error { return checkHTTP(URI(s)) },
+	"pattern": checkPattern,
+	"proxy":   checkProxy,
+	"secret":  checkSecretFile,
+	"ca":      checkCAFile,
 }
 
 func formOf(is func(string) bool, message string) func(string) error {
@@ -213,7 +214,8 @@ func ReadSecret(name string) ([]byte, error) {
 	}
 	secret := strings.TrimRight(string(data), "\r\n")
 	if len(secret) < minSecret || len(secret) > maxSecret {
-		return nil, fmt.Errorf("names a file with %d bytes in it: a secret has %d to %d, as openssl rand -hex 32 prints it", len(secret), minSecret, maxSecret)
+		return nil, fmt.Errorf("names a file with %d bytes in it: a secret has %d to %d, as openssl rand -hex 32 prints it",
+			len(secret), minSecret, maxSecret)
 	}
 	return []byte(secret), nil
 }

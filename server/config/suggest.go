@@ -21,9 +21,10 @@ var otherSpellings = map[string]string{
 	"listen": "http", "port": "http", "ratelimiter": "ratelimit", "limits": "ratelimit", "mongodb": "mongo", "logging": "log",
 	"deny": "REJECT", "block": "REJECT", "wait": "WAIT_FOR_REFILL", "pubsub": "REDIS_PUBSUB", "fatal": "error", "trace": "debug",
 	"hash": "sha256", "token": "sha256", "endpoint": "otlp-endpoint", "hotreload": "reload",
-	"san": "subject", "cn": "subject", "commonname": "subject", "certs": "certificates", "openid": "oidc", "iss": "issuer", "aud": "audience",
-	"clientid": "audience", "groupsclaim": "roles-claim", "userclaim": "name-claim", "usernameclaim": "name-claim", "cafile": "client-ca-file",
-	"allowedhosts": "admin-hosts", "hosts": "admin-hosts", "yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false",
+	"san": "subject", "cn": "subject", "commonname": "subject", "certs": "certificates", "openid": "oidc", "iss": "issuer",
+	"aud": "audience", "clientid": "audience", "groupsclaim": "roles-claim", "userclaim": "name-claim",
+	"usernameclaim": "name-claim", "cafile": "client-ca-file", "allowedhosts": "admin-hosts", "hosts": "admin-hosts",
+	"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false",
 }
 
 // nearest is the name that was probably meant, "" if none is near.

@@ -24,22 +24,22 @@ import (
 	"github.com/fluxgate/fluxgate/store/redisstore"
 )
 
-// Verdict is the result of a check.
-type Verdict string
+// Severity is the result of a check.
+type Severity string
 
-// The verdicts.
+// The severities.
 const (
-	Good  Verdict = "ok"
-	Watch Verdict = "watch" // works, but should be changed
-	Wrong Verdict = "wrong"
+	Good  Severity = "ok"
+	Watch Severity = "watch" // works, but should be changed
+	Wrong Severity = "wrong"
 )
 
 // Finding is the result of one check, and what to do about it.
 type Finding struct {
-	Part    string  `json:"part"`
-	Verdict Verdict `json:"verdict"`
-	Says    string  `json:"says"`
-	Remedy  string  `json:"remedy,omitempty"`
+	Part     string   `json:"part"`
+	Severity Severity `json:"verdict"`
+	Says     string   `json:"says"`
+	Remedy   string   `json:"remedy,omitempty"`
 }
 
 // docsURL is the documentation: who runs the binary does not have its files.
@@ -54,8 +54,8 @@ type diagnosis struct {
 	findings []Finding
 }
 
-func (d *diagnosis) add(verdict Verdict, part, remedy, format string, args ...any) {
-	d.findings = append(d.findings, Finding{Part: part, Verdict: verdict, Says: fmt.Sprintf(format, args...), Remedy: remedy})
+func (d *diagnosis) add(severity Severity, part, remedy, format string, args ...any) {
+	d.findings = append(d.findings, Finding{Part: part, Severity: severity, Says: fmt.Sprintf(format, args...), Remedy: remedy})
 }
 
 // Diagnose connects to everything that a configuration names and checks it. Each
@@ -156,7 +156,8 @@ func (d *diagnosis) servers(counted int) {
 	case assumed > 0:
 		d.add(Good, "servers", "", "a server that starts without Redis counts 1/%d of each limit: %s", assumed, from)
 	case counted != 1:
-		d.add(Watch, "servers", "set redis.expected-servers", "number of servers unknown to a server that starts without Redis: each counts the whole limit")
+		d.add(Watch, "servers", "set redis.expected-servers",
+			"number of servers unknown to a server that starts without Redis: each counts the whole limit")
 	}
 }
 
@@ -167,8 +168,8 @@ func (d *diagnosis) leases() {
 		d.add(Good, "leases", "", "off: Redis decides every request")
 		return
 	}
-	d.add(Good, "leases", "", "on: tokens of busy buckets are taken ahead for up to %v, refusals are repeated for up to %v, except by rules with consistency strict: "+docsURL+"scaling",
-		lease.HoldTime(c.Timeout), lease.MaxAge)
+	d.add(Good, "leases", "", "on: tokens of busy buckets are taken ahead for up to %v, refusals are repeated for up to %v, "+
+		"except by rules with consistency strict: "+docsURL+"scaling", lease.HoldTime(c.Timeout), lease.MaxAge)
 }
 
 func (d *diagnosis) version(addr, version string) {
@@ -183,7 +184,8 @@ func (d *diagnosis) latency(addr string, latency time.Duration) {
 	latency = latency.Round(time.Microsecond)
 	switch {
 	case latency > timeout/2:
-		d.add(Wrong, "latency", "move Redis closer, or raise redis.timeout", "%s answers after %v; redis.timeout is %v", addr, latency, timeout)
+		d.add(Wrong, "latency", "move Redis closer, or raise redis.timeout",
+			"%s answers after %v; redis.timeout is %v", addr, latency, timeout)
 	case latency > timeout/10:
 		d.add(Watch, "latency", "move Redis closer", "%s answers after %v; redis.timeout is %v", addr, latency, timeout)
 	default:
@@ -202,7 +204,8 @@ func (d *diagnosis) clock(ctx context.Context, client redis.UniversalClient) {
 	}
 	ours := before.Add(time.Since(before) / 2)
 	if off := theirs.Sub(ours).Abs(); off > time.Second {
-		d.add(Watch, "clock", "run a time service on both machines", "the clocks of Redis and this machine differ by %v; buckets use that of Redis", off.Round(time.Millisecond))
+		d.add(Watch, "clock", "run a time service on both machines",
+			"the clocks of Redis and this machine differ by %v; buckets use that of Redis", off.Round(time.Millisecond))
 		return
 	}
 	d.add(Good, "clock", "", "the clocks of Redis and this machine agree")
@@ -231,19 +234,23 @@ func (d *diagnosis) rules(ctx context.Context, client redis.UniversalClient) {
 	case errors.Is(err, rules.ErrNotFound) && path != "":
 		d.add(Wrong, "rules", "write one, or set another ratelimit.default-rule-set-id", "there is no rule set %q in %s", id, path)
 	case errors.Is(err, rules.ErrNotFound):
-		d.add(Wrong, "rules", "create one with fluxgate rules apply -f FILE, or set rules.file, mongo.uri or another ratelimit.default-rule-set-id", "there is no rule set %q in %s", id, source.Kind)
+		d.add(Wrong, "rules",
+			"create one with fluxgate rules apply -f FILE, or set rules.file, mongo.uri or another ratelimit.default-rule-set-id",
+			"there is no rule set %q in %s", id, source.Kind)
 	case err != nil && d.noRedis && source.Kind == config.SourceRedis:
 		d.add(Watch, "rules", "", "not checked: they are in Redis; running servers keep the last valid ones")
 		return
 	case err != nil && unavailable(ctx, source, id, err):
-		d.add(Wrong, "rules", sourceRemedy(source.Kind, err)+"; running servers keep the last valid rules", "cannot read the rules in %s: %v", source.Kind, err)
+		d.add(Wrong, "rules", sourceRemedy(source.Kind, err)+"; running servers keep the last valid rules",
+			"cannot read the rules in %s: %v", source.Kind, err)
 		return
 	case errors.Is(err, fs.ErrNotExist):
 		d.add(Wrong, "rules", "write it, or correct "+key, "%v", err)
 	case err != nil:
 		d.add(Wrong, "rules", "correct the rules; running servers keep the last valid ones", "%v", err)
 	default:
-		d.add(Good, "rules", "", "rule set %q in %s is at revision %v, rules: %d", id, source.Kind, rules.ShownRevision(version.Revision), version.RuleSet.Len())
+		d.add(Good, "rules", "", "rule set %q in %s is at revision %v, rules: %d",
+			id, source.Kind, rules.ShownRevision(version.Revision), version.RuleSet.Len())
 		d.waiting(version.RuleSet)
 		d.unreachable(version.RuleSet)
 	}
@@ -262,7 +269,8 @@ func (d *diagnosis) xds(ctx context.Context, source *xdsrules.Source) {
 	server := d.config.Rules.XDS.Server
 	ids, err := source.IDs(ctx)
 	if err != nil {
-		d.add(Wrong, "rules", "check that the server runs there, and that rules.xds.node-id and rules.xds.tls are right; running servers keep the last valid rules", "%v", err)
+		d.add(Wrong, "rules", "check that the server runs there, and that rules.xds.node-id and rules.xds.tls are right; "+
+			"running servers keep the last valid rules", "%v", err)
 		return
 	}
 	d.add(Good, "rules", "", "%s has %d rate limit configurations", server, len(ids))

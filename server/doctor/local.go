@@ -46,7 +46,8 @@ func (d *diagnosis) listeners(ctx context.Context) {
 		case errors.Is(err, syscall.EADDRINUSE) && l.isServer(ctx, l.setting, reachable(l.addr)):
 			d.add(Good, "listeners", "", "%s: a fluxgate server is listening on %s", l.setting, l.addr)
 		case errors.Is(err, syscall.EADDRINUSE):
-			d.add(Wrong, "listeners", "stop the process that uses it, or change "+l.setting, "%s: %s is in use by another process", l.setting, l.addr)
+			d.add(Wrong, "listeners", "stop the process that uses it, or change "+l.setting,
+				"%s: %s is in use by another process", l.setting, l.addr)
 		default:
 			d.add(Wrong, "listeners", "correct "+l.setting, "%s: cannot listen on %s: %v", l.setting, l.addr, err)
 		}

@@ -71,7 +71,8 @@ func whyUnreachable(c *config.Config, r *rules.Rule, before []rules.Rule) string
 		b := &before[i]
 		ends := b.Action == rules.ActionAllow || b.Action == rules.ActionDeny
 		// One of another group may be displaced there, and then ends nothing.
-		if b.Group != r.Group && (b.Group != "" || !ends) || b.Group == "" && !ends || !coversMethods(b.Methods, r.Methods) || r.IgnoreCase {
+		displaces := b.Group == "" && ends || b.Group != "" && b.Group == r.Group
+		if !displaces || !coversMethods(b.Methods, r.Methods) || r.IgnoreCase {
 			continue
 		}
 		if exclude = append(exclude, orAll(b.Paths)...); match.Reaches(r.Paths, nil, exclude) {
@@ -87,10 +88,12 @@ func whyUnreachable(c *config.Config, r *rules.Rule, before []rules.Rule) string
 		return ""
 	}
 	if !match.Reaches(r.Paths, l.IncludePatterns, nil) {
-		return fmt.Sprintf("ratelimit.include-patterns %q have none of its paths, so that forward-auth does not limit them (* is one segment, ** any number)", l.IncludePatterns)
+		return fmt.Sprintf("ratelimit.include-patterns %q have none of its paths, so that forward-auth does not limit them "+
+			"(* is one segment, ** any number)", l.IncludePatterns)
 	}
 	if !match.Reaches(r.Paths, l.IncludePatterns, append(exclude, l.ExcludePatterns...)) {
-		return fmt.Sprintf("ratelimit.exclude-patterns %q have all of its paths, so that forward-auth does not limit them", l.ExcludePatterns)
+		return fmt.Sprintf("ratelimit.exclude-patterns %q have all of its paths, so that forward-auth does not limit them",
+			l.ExcludePatterns)
 	}
 	return ""
 }

@@ -123,7 +123,8 @@ func (i *Insight) problem(err error) string {
 		return "Redis does not answer: these are the numbers of this server only."
 	}
 	i.warn("cannot read the reports of the other servers", "error", err)
-	return "Redis refuses to return the reports of the other servers: these are the numbers of this server only. The log of this server has the error."
+	return "Redis refuses to return the reports of the other servers: these are the numbers of this server only. " +
+		"The log of this server has the error."
 }
 
 // selfID returns the id of this server in the fleet.

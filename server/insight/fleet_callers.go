@@ -25,7 +25,9 @@ func (i *Insight) Callers(ctx context.Context, q admin.CallersQuery, view View) 
 	own := i.recorder.callers(list, mostCallers, m.includes)
 	for j := range own.callers {
 		c := &own.callers[j]
-		m.add(&admin.Caller{RuleSet: c.ruleSet, Rule: c.rule, Key: i.show(c), Shadow: c.shadow, Count: c.count, Error: c.error}, own.floor())
+		m.add(&admin.Caller{
+			RuleSet: c.ruleSet, Rule: c.rule, Key: i.show(c), Shadow: c.shadow, Count: c.count, Error: c.error,
+		}, own.floor())
 	}
 	m.floors = own.floor()
 	since := own.since

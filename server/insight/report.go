@@ -196,7 +196,8 @@ func (r *report) check() string {
 	switch {
 	case r.Steps < 0 || r.Steps > steps:
 		return "too many steps"
-	case len(r.RuleSets) > reportedRuleSets || len(r.Rules) > reportedRules+2*reportedCallers || len(r.Revisions) > maxRevisions || len(r.Redis) > reportedNodes:
+	case len(r.RuleSets) > reportedRuleSets || len(r.Rules) > reportedRules+2*reportedCallers ||
+		len(r.Revisions) > maxRevisions || len(r.Redis) > reportedNodes:
 		return "too many entries"
 	case !r.Total.valid(r.Steps) || !validTimes(r.Steps, r.P50, r.P99) || !validTimes(1, []float64{r.Recent50}, []float64{r.Recent99}):
 		return "a series"
@@ -294,7 +295,10 @@ func (r *report) rates(of ...*reportedSeries) admin.Rates {
 
 func ratesOf(n *[classes]uint64, seconds float64) admin.Rates {
 	of := func(o class) float64 { return math.Round(10*float64(n[o])/seconds) / 10 }
-	return admin.Rates{Allowed: of(allowed), Limited: of(limited), Denied: of(denied), Degraded: of(degraded), Waiting: of(waiting), Shadow: of(shadow)}
+	return admin.Rates{
+		Allowed: of(allowed), Limited: of(limited), Denied: of(denied),
+		Degraded: of(degraded), Waiting: of(waiting), Shadow: of(shadow),
+	}
 }
 
 // visible returns the series that a caller may see, of one rule set if it is named.
@@ -314,8 +318,8 @@ func (r *report) visible(view *View, ruleSet string) (of []*reportedSeries) {
 func (r *report) server(id string, view *View, now time.Time) admin.Server {
 	s := admin.Server{
 		ID: id, Name: r.Name, Version: r.Build, StartedAt: time.Unix(r.Start, 0).UTC(), ReportedAt: time.UnixMilli(r.At).UTC(),
-		Draining: r.Draining, Status: r.Status, Revisions: map[string]int64{}, Rates: r.rates(r.visible(view, "")...), P50Ms: knownMs(r.Recent50), P99Ms: knownMs(r.Recent99),
-		Redis: []admin.RedisNode{},
+		Draining: r.Draining, Status: r.Status, Revisions: map[string]int64{}, Redis: []admin.RedisNode{},
+		Rates: r.rates(r.visible(view, "")...), P50Ms: knownMs(r.Recent50), P99Ms: knownMs(r.Recent99),
 	}
 	for ruleSet, revision := range r.Revisions {
 		if view.RuleSet(ruleSet) {

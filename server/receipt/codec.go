@@ -71,10 +71,10 @@ func appendPrice(b []byte, p *fluxgate.Price) []byte {
 	return b
 }
 
-func (d *reader) price() *fluxgate.Price {
-	p := &fluxgate.Price{Measure: d.text()}
-	if d.byte() == 1 {
-		p.Weights = &rules.Weights{Input: d.int(), CachedInput: d.int(), Output: d.int(), Reasoning: d.int()}
+func (r *reader) price() *fluxgate.Price {
+	p := &fluxgate.Price{Measure: r.text()}
+	if r.byte() == 1 {
+		p.Weights = &rules.Weights{Input: r.int(), CachedInput: r.int(), Output: r.int(), Reasoning: r.int()}
 	}
 	return p
 }
@@ -93,8 +93,8 @@ func appendBand(b []byte, band *store.ExactBand) []byte {
 	return b
 }
 
-func (d *reader) band(band *store.ExactBand) {
-	first, capacity, tokens, period := d.uint(), d.int(), d.int(), time.Duration(d.int())
+func (r *reader) band(band *store.ExactBand) {
+	first, capacity, tokens, period := r.uint(), r.int(), r.int(), time.Duration(r.int())
 	id, kind := uint32(first)&(1<<idBits-1), first>>idBits
 	var err error
 	switch kind {
@@ -102,7 +102,7 @@ func (d *reader) band(band *store.ExactBand) {
 		*band, err = bucket.NewBand(id, capacity, tokens, period)
 	case uint64(bucket.Quota):
 		*band, err = bucket.NewQuota(id, capacity, period)
-		band.Edges = [3]int64{d.int(), d.int(), d.int()}
+		band.Edges = [3]int64{r.int(), r.int(), r.int()}
 	case uint64(bucket.Window):
 		*band, err = bucket.NewWindow(id, capacity, period)
 	case uint64(bucket.Concurrency):
@@ -111,7 +111,7 @@ func (d *reader) band(band *store.ExactBand) {
 		err = errPayload
 	}
 	if err != nil {
-		d.failed, d.rest = true, nil
+		r.failed, r.rest = true, nil
 	}
 }
 
@@ -168,48 +168,48 @@ type reader struct {
 	failed bool
 }
 
-func (d *reader) bytes(n int) []byte {
-	if n < 0 || n > len(d.rest) {
-		d.failed, d.rest = true, nil
+func (r *reader) bytes(n int) []byte {
+	if n < 0 || n > len(r.rest) {
+		r.failed, r.rest = true, nil
 		return nil
 	}
-	b := d.rest[:n]
-	d.rest = d.rest[n:]
+	b := r.rest[:n]
+	r.rest = r.rest[n:]
 	return b
 }
 
-func (d *reader) byte() byte {
-	if b := d.bytes(1); b != nil {
+func (r *reader) byte() byte {
+	if b := r.bytes(1); b != nil {
 		return b[0]
 	}
 	return 0
 }
 
-func (d *reader) int() int64 {
-	v, n := binary.Varint(d.rest)
+func (r *reader) int() int64 {
+	v, n := binary.Varint(r.rest)
 	if n <= 0 {
-		d.failed, d.rest = true, nil
+		r.failed, r.rest = true, nil
 		return 0
 	}
-	d.bytes(n)
+	r.bytes(n)
 	return v
 }
 
-func (d *reader) uint() uint64 {
-	v, n := binary.Uvarint(d.rest)
+func (r *reader) uint() uint64 {
+	v, n := binary.Uvarint(r.rest)
 	if n <= 0 {
-		d.failed, d.rest = true, nil
+		r.failed, r.rest = true, nil
 		return 0
 	}
-	d.bytes(n)
+	r.bytes(n)
 	return v
 }
 
 // count is a length that is not above most.
-func (d *reader) count(most int) int {
-	n := d.uint()
+func (r *reader) count(most int) int {
+	n := r.uint()
 	if n > uint64(most) {
-		d.failed, d.rest = true, nil
+		r.failed, r.rest = true, nil
 		return 0
 	}
 	return int(n)

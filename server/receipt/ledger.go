@@ -71,17 +71,17 @@ type expiry struct {
 
 type expiries []expiry
 
-func (q expiries) Len() int           { return len(q) }
-func (q expiries) Less(i, j int) bool { return q[i].at < q[j].at }
-func (q expiries) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
+func (e expiries) Len() int           { return len(e) }
+func (e expiries) Less(i, j int) bool { return e[i].at < e[j].at }
+func (e expiries) Swap(i, j int)      { e[i], e[j] = e[j], e[i] }
 
 // Push implements [heap.Interface].
-func (q *expiries) Push(x any) { *q = append(*q, x.(expiry)) }
+func (e *expiries) Push(x any) { *e = append(*e, x.(expiry)) }
 
 // Pop implements [heap.Interface].
-func (q *expiries) Pop() any {
-	last := (*q)[len(*q)-1]
-	*q = (*q)[:len(*q)-1]
+func (e *expiries) Pop() any {
+	last := (*e)[len(*e)-1]
+	*e = (*e)[:len(*e)-1]
 	return last
 }
 

@@ -102,7 +102,7 @@ const (
 
 // Issue returns the token of a receipt, empty if nothing was taken. A receipt of
 // another server keeps its token, which only that server redeems.
-func (o *Issuer) Issue(r *fluxgate.Receipt) string {
+func (i *Issuer) Issue(r *fluxgate.Receipt) string {
 	if r == nil {
 		return ""
 	}
@@ -111,14 +111,14 @@ func (o *Issuer) Issue(r *fluxgate.Receipt) string {
 	}
 	var id ID
 	_, _ = rand.Read(id[:]) // never fails
-	payload := encode(id, o.now(), r)
-	return base64.RawURLEncoding.EncodeToString(o.sign(payload, payload))
+	payload := encode(id, i.now(), r)
+	return base64.RawURLEncoding.EncodeToString(i.sign(payload, payload))
 }
 
 // sign appends the signature of a payload to b.
-func (o *Issuer) sign(b, payload []byte) []byte {
-	mac := o.macs.Get().(hash.Hash)
-	defer o.macs.Put(mac)
+func (i *Issuer) sign(b, payload []byte) []byte {
+	mac := i.macs.Get().(hash.Hash)
+	defer i.macs.Put(mac)
 	mac.Reset()
 	_, _ = mac.Write(payload) // never fails
 	return mac.Sum(b)
@@ -126,17 +126,17 @@ func (o *Issuer) sign(b, payload []byte) []byte {
 
 // Renew returns the receipt of a token, which it does not spend, and a token with
 // another lifetime of which only one can be spent. The errors are those of RedeemFor.
-func (o *Issuer) Renew(token string, allowed func(ruleSet string) bool) (*fluxgate.Receipt, string, error) {
-	id, receipt, err := o.open(token, allowed)
+func (i *Issuer) Renew(token string, allowed func(ruleSet string) bool) (*fluxgate.Receipt, string, error) {
+	id, receipt, err := i.open(token, allowed)
 	if err != nil {
 		return nil, "", err
 	}
-	payload := encode(id, o.now(), receipt)
-	return receipt, base64.RawURLEncoding.EncodeToString(o.sign(payload, payload)), nil
+	payload := encode(id, i.now(), receipt)
+	return receipt, base64.RawURLEncoding.EncodeToString(i.sign(payload, payload)), nil
 }
 
 // open returns the receipt of a token that is valid and allowed.
-func (o *Issuer) open(token string, allowed func(ruleSet string) bool) (id ID, receipt *fluxgate.Receipt, err error) {
+func (i *Issuer) open(token string, allowed func(ruleSet string) bool) (id ID, receipt *fluxgate.Receipt, err error) {
 	if len(token) > maxToken {
 		return id, nil, ErrForged
 	}
@@ -145,19 +145,19 @@ func (o *Issuer) open(token string, allowed func(ruleSet string) bool) (id ID, r
 		return id, nil, ErrForged
 	}
 	payload, mac := raw[:len(raw)-macLength], raw[len(raw)-macLength:]
-	if !hmac.Equal(mac, o.sign(nil, payload)) {
+	if !hmac.Equal(mac, i.sign(nil, payload)) {
 		return id, nil, ErrForged
 	}
 	id, issued, receipt, err := decode(payload)
 	if err != nil {
 		return id, nil, fmt.Errorf("%w (%w)", ErrForged, err) // of another version
 	}
-	age := o.now().Sub(issued)
-	if age > o.ttl || age < -skew {
+	age := i.now().Sub(issued)
+	if age > i.ttl || age < -skew {
 		return id, nil, ErrExpired
 	}
-	for i := range receipt.Takes {
-		if !allowed(receipt.Takes[i].Key.RuleSet) {
+	for n := range receipt.Takes {
+		if !allowed(receipt.Takes[n].Key.RuleSet) {
 			return id, nil, ErrForeign
 		}
 	}
@@ -168,12 +168,12 @@ func (o *Issuer) open(token string, allowed func(ruleSet string) bool) (id ID, r
 // the allowed rule sets. For other rule sets the error is [ErrForeign], and the
 // token is not spent. If the ledger is full the error is [ErrFull], and the receipt is
 // for the release of its slots.
-func (o *Issuer) RedeemFor(ctx context.Context, token string, allowed func(ruleSet string) bool) (*fluxgate.Receipt, error) {
-	id, receipt, err := o.open(token, allowed)
+func (i *Issuer) RedeemFor(ctx context.Context, token string, allowed func(ruleSet string) bool) (*fluxgate.Receipt, error) {
+	id, receipt, err := i.open(token, allowed)
 	if err != nil {
 		return nil, err
 	}
-	fresh, err := o.ledger.Spend(ctx, id, receipt.Takes[0].Key.RuleSet, o.ttl+skew)
+	fresh, err := i.ledger.Spend(ctx, id, receipt.Takes[0].Key.RuleSet, i.ttl+skew)
 	if errors.Is(err, ErrFull) {
 		return receipt, err
 	}

@@ -56,7 +56,11 @@ func (o *override) band() (rules.Band, error) {
 func unitOf(b *rules.Band) (pb.RateLimitResponse_RateLimit_Unit, int64) {
 	for i := range units[1:] {
 		u := &units[i+1]
-		if b.Kind == rules.Quota && b.Period == u.period || b.Kind != rules.Quota && b.Kind != rules.Concurrency && b.Refill == u.length && u.length > 0 {
+		in := u.length > 0 && b.Refill == u.length && b.Kind != rules.Concurrency
+		if b.Kind == rules.Quota {
+			in = b.Period == u.period
+		}
+		if in {
 			return u.answer, b.Tokens()
 		}
 	}

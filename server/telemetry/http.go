@@ -125,15 +125,18 @@ type Connections struct {
 func (m *Metrics) WatchConnections(c Connections) {
 	labels := prometheus.Labels{"listener": c.Listener}
 	m.create.NewGauge(prometheus.GaugeOpts{
-		Name: "fluxgate_connections_limit", Help: "server.max-connections, lowered to half of the files that the process may open; 256 for admin and metrics.", ConstLabels: labels,
+		Name: "fluxgate_connections_limit", ConstLabels: labels,
+		Help: "server.max-connections, lowered to half of the files that the process may open; 256 for admin and metrics.",
 	}).Set(float64(c.Limit))
 	m.create.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "fluxgate_connections", Help: "Open connections.", ConstLabels: labels,
 	}, func() float64 { return float64(c.Open()) })
 	m.create.NewCounterFunc(prometheus.CounterOpts{
-		Name: "fluxgate_connections_over_limit_total", Help: "Connections over the limit: probes on them are answered, other requests get 503; grpc closes them.", ConstLabels: labels,
+		Name: "fluxgate_connections_over_limit_total", ConstLabels: labels,
+		Help: "Connections over the limit: probes on them are answered, other requests get 503; grpc closes them.",
 	}, func() float64 { return float64(c.OverLimit()) })
 	m.create.NewCounterFunc(prometheus.CounterOpts{
-		Name: "fluxgate_accept_errors_total", Help: "Connections that could not be accepted, as when the process has no file descriptors left.", ConstLabels: labels,
+		Name: "fluxgate_accept_errors_total", ConstLabels: labels,
+		Help: "Connections that could not be accepted, as when the process has no file descriptors left.",
 	}, func() float64 { return float64(c.Failed()) })
 }

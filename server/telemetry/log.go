@@ -20,7 +20,9 @@ import (
 // NewLogger returns a logger that writes text or json, from a level on: debug,
 // info, warn or error. Lines about a traced request have its trace id.
 func NewLogger(w io.Writer, format, level string) (*slog.Logger, error) {
-	lowest, ok := map[string]slog.Level{"debug": slog.LevelDebug, "": slog.LevelInfo, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}[level]
+	lowest, ok := map[string]slog.Level{
+		"debug": slog.LevelDebug, "": slog.LevelInfo, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError,
+	}[level]
 	if !ok {
 		return nil, fmt.Errorf("unknown log level %q: use debug, info, warn or error", level)
 	}
@@ -45,16 +47,16 @@ func omitNoneSuppressed(_ []string, a slog.Attr) slog.Attr {
 // traced adds the ids of trace and span to lines about a request.
 type traced struct{ slog.Handler }
 
-func (h traced) Handle(ctx context.Context, r slog.Record) error {
+func (t traced) Handle(ctx context.Context, r slog.Record) error {
 	if span := trace.SpanContextFromContext(ctx); span.IsValid() {
 		r = r.Clone()
 		r.AddAttrs(slog.String("trace_id", span.TraceID().String()), slog.String("span_id", span.SpanID().String()))
 	}
-	return h.Handler.Handle(ctx, r)
+	return t.Handler.Handle(ctx, r)
 }
 
-func (h traced) WithAttrs(attrs []slog.Attr) slog.Handler { return traced{h.Handler.WithAttrs(attrs)} }
-func (h traced) WithGroup(name string) slog.Handler       { return traced{h.Handler.WithGroup(name)} }
+func (t traced) WithAttrs(attrs []slog.Attr) slog.Handler { return traced{t.Handler.WithAttrs(attrs)} }
+func (t traced) WithGroup(name string) slog.Handler       { return traced{t.Handler.WithGroup(name)} }
 
 // decisionLog logs decisions at level debug, without the caller's identity and
 // path, and warns of failures, at most once in a while.
@@ -67,7 +69,11 @@ func newDecisionLog(logger *slog.Logger) *decisionLog {
 	if logger == nil {
 		logger = slog.Default()
 	}
-	return &decisionLog{logger, logthrottle.New(time.Second), logthrottle.New(time.Second), logthrottle.New(time.Minute), logthrottle.New(time.Minute)}
+	return &decisionLog{
+		logger: logger,
+		store:  logthrottle.New(time.Second), settlements: logthrottle.New(time.Second),
+		tooManyRules: logthrottle.New(time.Minute), noRuleSet: logthrottle.New(time.Minute),
+	}
 }
 
 func (l *decisionLog) decided(ctx context.Context, req *fluxgate.Request, d *fluxgate.Decision, err error, outcome insight.Outcome) {
@@ -136,6 +142,7 @@ func (l *decisionLog) storeFailed(ctx context.Context, err error) {
 		return
 	}
 	if now, before := l.store.Allow(time.Now()); now {
-		l.logger.WarnContext(ctx, "store unavailable: requests are counted in this process (onFailure local), pass (open) or are refused (closed)", "error", err, "suppressed", before)
+		l.logger.WarnContext(ctx, "store unavailable: requests are counted in this process (onFailure local), "+
+			"pass (open) or are refused (closed)", "error", err, "suppressed", before)
 	}
 }

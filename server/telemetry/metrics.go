@@ -43,7 +43,8 @@ type Metrics struct {
 	requestSeconds               *prometheus.HistogramVec
 	calls                        *prometheus.CounterVec
 	callSeconds                  *prometheus.HistogramVec
-	seconds, waits               prometheus.Histogram
+	seconds                      prometheus.Histogram
+	waits                        prometheus.Observer
 	waiting                      prometheus.Gauge
 	peeks, storeFailed, degraded prometheus.Counter
 	tokens, settlements          *prometheus.CounterVec
@@ -58,6 +59,13 @@ var liveHeap = collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile(`^/gc
 // answerSeconds are the bounds of the time to answer.
 var answerSeconds = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
 
+// decideSeconds are the bounds of the time to decide: from a decision in memory to the longest that
+// a caller waits. The default timeout of Redis is one of them.
+var decideSeconds = []float64{.00005, .0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5}
+
+// waitSeconds are the bounds of the time that requests wait for tokens.
+var waitSeconds = []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
+
 // New creates metrics in a registry of their own.
 func New(config Config) *Metrics {
 	if config.Recorder == nil {
@@ -65,41 +73,24 @@ func New(config Config) *Metrics {
 	}
 	registry := prometheus.NewRegistry()
 	create := promauto.With(registry)
-	m := &Metrics{
-		registry: registry, create: create, log: newDecisionLog(config.Logger), recorder: config.Recorder,
-		requests: create.NewCounterVec(prometheus.CounterOpts{
-			Name: "fluxgate_http_requests_total", Help: "HTTP requests by the route's pattern, method and status.",
-		}, []string{"route", "method", "code"}),
-		requestSeconds: create.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "fluxgate_http_request_duration_seconds", Help: "Time to answer an HTTP request, including waiting for tokens.",
-			Buckets: answerSeconds,
-		}, []string{"route"}),
-		calls: create.NewCounterVec(prometheus.CounterOpts{
-			Name: "fluxgate_grpc_calls_total", Help: "gRPC calls by method and code. OK is any decision, also a refusal.",
-		}, []string{"method", "code"}),
-		callSeconds: create.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "fluxgate_grpc_call_duration_seconds", Help: "Time to answer a gRPC call, including waiting for tokens.",
-			Buckets: answerSeconds,
-		}, []string{"method"}),
-		// From a decision in memory to the longest that a caller waits. The
-		// default timeout of Redis is one of the bounds.
-		seconds: create.NewHistogram(prometheus.HistogramOpts{
-			Name: "fluxgate_decision_duration_seconds", Help: "Time to decide, without waiting for tokens.",
-			Buckets: []float64{.00005, .0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5},
-		}),
-		waits: create.NewHistogram(prometheus.HistogramOpts{
-			Name: "fluxgate_wait_seconds", Help: "How long requests waited for tokens.",
-			Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
-		}),
-		waiting:     create.NewGauge(prometheus.GaugeOpts{Name: "fluxgate_waiting", Help: "Requests that wait for tokens."}),
-		peeks:       create.NewCounter(prometheus.CounterOpts{Name: "fluxgate_peeks_total", Help: "Checks that took nothing; no other metric counts them."}),
-		storeFailed: create.NewCounter(prometheus.CounterOpts{Name: "fluxgate_store_failures_total", Help: "Failed calls to the store or the fallback."}),
-		degraded:    create.NewCounter(prometheus.CounterOpts{Name: "fluxgate_degraded_decisions_total", Help: "Decisions for which the store was unavailable for at least one rule."}),
-		tokens: create.NewCounterVec(prometheus.CounterOpts{
-			Name: "fluxgate_settled_tokens_total", Help: "Tokens that settling returned or charged under rules that count requests."}, []string{"direction"}),
-		settlements: create.NewCounterVec(prometheus.CounterOpts{
-			Name: "fluxgate_settlements_total", Help: "Receipts settled."}, []string{"result"}),
-	}
+	m := &Metrics{registry: registry, create: create, log: newDecisionLog(config.Logger), recorder: config.Recorder}
+	m.requests = m.counters("http_requests_total", "HTTP requests by the route's pattern, method and status.", "route", "method", "code")
+	m.requestSeconds = m.histograms("http_request_duration_seconds",
+		"Time to answer an HTTP request, including waiting for tokens.", answerSeconds, "route")
+	m.calls = m.counters("grpc_calls_total", "gRPC calls by method and code. OK is any decision, also a refusal.", "method", "code")
+	m.callSeconds = m.histograms("grpc_call_duration_seconds",
+		"Time to answer a gRPC call, including waiting for tokens.", answerSeconds, "method")
+	m.seconds = m.histograms("decision_duration_seconds",
+		"Time to decide, without waiting for tokens.", decideSeconds).WithLabelValues().(prometheus.Histogram)
+	m.waits = m.histograms("wait_seconds", "How long requests waited for tokens.", waitSeconds).WithLabelValues()
+	m.waiting = create.NewGauge(prometheus.GaugeOpts{Name: "fluxgate_waiting", Help: "Requests that wait for tokens."})
+	m.peeks = m.counters("peeks_total", "Checks that took nothing; no other metric counts them.").WithLabelValues()
+	m.storeFailed = m.counters("store_failures_total", "Failed calls to the store or the fallback.").WithLabelValues()
+	m.degraded = m.counters("degraded_decisions_total",
+		"Decisions for which the store was unavailable for at least one rule.").WithLabelValues()
+	m.tokens = m.counters("settled_tokens_total",
+		"Tokens that settling returned or charged under rules that count requests.", "direction")
+	m.settlements = m.counters("settlements_total", "Receipts settled.", "result")
 	registry.MustRegister(collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(liveHeap)),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.watch(m.collectDecisions, descDecisions, descRuleDecisions, descShadow, descNearLimit)
@@ -114,15 +105,26 @@ func New(config Config) *Metrics {
 		ConstLabels: prometheus.Labels{"version": config.Version, "revision": config.Revision, "goversion": runtime.Version()},
 	}).Set(1)
 	if config.WaitSlots > 0 {
-		create.NewGauge(prometheus.GaugeOpts{Name: "fluxgate_waiting_limit", Help: "wait-for-refill.max-concurrent-waits; absent if waiting is off."}).Set(float64(config.WaitSlots))
+		create.NewGauge(prometheus.GaugeOpts{
+			Name: "fluxgate_waiting_limit", Help: "wait-for-refill.max-concurrent-waits; absent if waiting is off.",
+		}).Set(float64(config.WaitSlots))
 	}
 	return m
+}
+
+func (m *Metrics) counters(name, help string, labels ...string) *prometheus.CounterVec {
+	return m.create.NewCounterVec(prometheus.CounterOpts{Name: "fluxgate_" + name, Help: help}, labels)
+}
+
+func (m *Metrics) histograms(name, help string, bounds []float64, labels ...string) *prometheus.HistogramVec {
+	return m.create.NewHistogramVec(prometheus.HistogramOpts{Name: "fluxgate_" + name, Help: help, Buckets: bounds}, labels)
 }
 
 // WatchAudit reports whether the audit file can be written.
 func (m *Metrics) WatchAudit(broken func() error) {
 	m.create.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "fluxgate_audit_broken", Help: "1 while the audit log cannot be written; the admin API then refuses changes. Absent without an admin listener.",
+		Name: "fluxgate_audit_broken",
+		Help: "1 while the audit log cannot be written; the admin API then refuses changes. Absent without an admin listener.",
 	}, func() float64 { return boolValue(broken() != nil) })
 }
 

@@ -11,12 +11,15 @@ import (
 )
 
 var (
-	descStoreUp       = desc("store_up", "1 if every Redis server is up, every shard has one and the fleet state agrees. Absent if buckets are in the process.")
-	descStoreWarnings = desc("store_warnings", "Number of Redis settings to change; /v1/health lists them. Absent, not 0, while a Redis server does not answer.")
-	descUncovered     = desc("store_uncovered_shards", "Shards without a known server.")
-	descNodeUp        = desc("store_node_up", "0 if the breaker of a Redis server is open or too many of its recent decisions failed, for any reason.", "node")
-	descNodeLatency   = desc("store_node_latency_seconds", "How long a Redis server took to answer INFO.", "node")
-	descBreakerOpen   = desc("store_breaker_open", "1 while a Redis server does not answer and is only probed.", "node")
+	descStoreUp = desc("store_up",
+		"1 if every Redis server is up, every shard has one and the fleet state agrees. Absent if buckets are in the process.")
+	descStoreWarnings = desc("store_warnings",
+		"Number of Redis settings to change; /v1/health lists them. Absent, not 0, while a Redis server does not answer.")
+	descUncovered = desc("store_uncovered_shards", "Shards without a known server.")
+	descNodeUp    = desc("store_node_up",
+		"0 if the breaker of a Redis server is open or too many of its recent decisions failed, for any reason.", "node")
+	descNodeLatency = desc("store_node_latency_seconds", "How long a Redis server took to answer INFO.", "node")
+	descBreakerOpen = desc("store_breaker_open", "1 while a Redis server does not answer and is only probed.", "node")
 )
 
 const (

@@ -96,8 +96,9 @@ func NewTracing(ctx context.Context, config TracingConfig) (*Tracing, error) {
 	limits := sdktrace.NewSpanLimits()
 	limits.AttributeValueLengthLimit = 128
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	logging := &loggingExporter{SpanExporter: exporter, life: life, logger: config.Logger, throttle: logthrottle.New(time.Minute)}
 	provider := sdktrace.NewTracerProvider(
-		sdktrace.WithBatcher(&loggingExporter{SpanExporter: exporter, life: life, logger: config.Logger, throttle: logthrottle.New(time.Minute)}),
+		sdktrace.WithBatcher(logging),
 		sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(config.SampleRatio))),
 		sdktrace.WithResource(about), sdktrace.WithRawSpanLimits(limits))
 	return &Tracing{
