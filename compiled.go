@@ -58,7 +58,7 @@ func Compile(set *rules.Set) (*Compiled, error) {
 		c.byID[rule.ID] = len(c.active)
 		c.replaces = c.replaces || len(rule.Replaces) > 0
 		c.active = append(c.active, r)
-		patterns = append(patterns, matching(rule))
+		patterns = append(patterns, rule.Matching())
 	}
 	c.compilePrices()
 	var err error
@@ -200,18 +200,4 @@ func compileFields(r *rules.Rule) []keyfield.Field {
 		fields[i].IgnoreCase = r.IgnoreCase
 	}
 	return fields
-}
-
-// matching returns the rule's conditions for the matcher.
-func matching(r *rules.Rule) match.Rule {
-	w := &r.When
-	conditions := match.Rule{
-		Paths: r.Paths, ExcludePaths: w.ExcludePaths, IgnoreCase: r.IgnoreCase, Methods: r.Methods, Hosts: w.Hosts,
-		Headers: w.Headers, Attributes: w.Attributes, IPs: w.IPs, Users: w.Users, APIKeys: w.APIKeys,
-		Group: r.Group, Shadow: r.Mode == rules.ModeShadow, Final: !r.Limits(),
-	}
-	for _, m := range w.Descriptor {
-		conditions.Descriptor = append(conditions.Descriptor, match.DescriptorMatch(m))
-	}
-	return conditions
 }

@@ -44,34 +44,16 @@ type Verdict struct {
 // IdentityResolved is the identity that the function of [WithIdentity] gave.
 const IdentityResolved = "resolved"
 
-// Why is what keeps a rule from applying to a request.
+// Why is what keeps a rule from applying to a request: one of the constants, or the first of
+// its own conditions that does not hold: path, excluded-path, method, host, header,
+// attribute, descriptor, ip, user or api-key. Another rule keeps it only from requests for
+// which its conditions hold.
 type Why string
 
-// What can keep a rule from applying. If several do, it is the first in this
-// order; of several rules it is the first one evaluated.
+// What keeps a rule from applying beside its conditions.
 const (
 	// WhyDisabled means that the rule is disabled.
 	WhyDisabled Why = "disabled"
-	// WhyPath means that none of its paths matches.
-	WhyPath Why = "path"
-	// WhyExcludedPath means that it excludes the request's path.
-	WhyExcludedPath Why = "excluded-path"
-	// WhyMethod means that it is for other methods.
-	WhyMethod Why = "method"
-	// WhyHost means that it is for other hosts.
-	WhyHost Why = "host"
-	// WhyHeader means that a header is missing or has another value.
-	WhyHeader Why = "header"
-	// WhyAttribute means that an attribute is missing or has another value.
-	WhyAttribute Why = "attribute"
-	// WhyDescriptor means that it is for other descriptors.
-	WhyDescriptor Why = "descriptor"
-	// WhyIP means that it is for other networks.
-	WhyIP Why = "ip"
-	// WhyUser means that it is for other users.
-	WhyUser Why = "user"
-	// WhyAPIKey means that it is for other API keys.
-	WhyAPIKey Why = "api-key"
 	// WhyGroup means that another rule of its group came first.
 	WhyGroup Why = "group"
 	// WhyEnded means that a rule before it allowed or denied the request.

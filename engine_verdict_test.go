@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -42,23 +44,24 @@ func TestVerdict_Conditions(t *testing.T) {
 			Descriptor: []rules.DescriptorMatch{{Key: "route", Value: "login"}, {Key: "client", Except: []string{"test*"}}},
 		}
 	})
+	api, page := fluxgate.Must(os.ReadFile("admin/explanation.go")), fluxgate.Must(os.ReadFile("docs/admin.md"))
 	for _, c := range []struct {
 		why    fluxgate.Why
 		detail string
 		change func(*fluxgate.Request)
 	}{
 		{"", "", func(*fluxgate.Request) {}},
-		{fluxgate.WhyPath, "", func(r *fluxgate.Request) { r.Path = "/login" }},
-		{fluxgate.WhyExcludedPath, "", func(r *fluxgate.Request) { r.Path = "/api/health" }},
-		{fluxgate.WhyMethod, "", func(r *fluxgate.Request) { r.Method = "POST" }},
-		{fluxgate.WhyHost, "", func(r *fluxgate.Request) { r.Host = "www.example.com" }},
-		{fluxgate.WhyHeader, "x-plan", func(r *fluxgate.Request) { r.Headers = map[string][]string{"X-Plan": {"lead"}} }},
-		{fluxgate.WhyAttribute, "tenant", func(r *fluxgate.Request) { r.Attributes = map[string]string{"tenant": "other"} }},
-		{fluxgate.WhyDescriptor, "client", func(r *fluxgate.Request) { r.Descriptor[1].Value = "test-7" }},
-		{fluxgate.WhyDescriptor, "route", func(r *fluxgate.Request) { r.Descriptor = nil }},
-		{fluxgate.WhyIP, "", func(r *fluxgate.Request) { r.IP = netip.MustParseAddr("198.51.100.1") }},
-		{fluxgate.WhyUser, "", func(r *fluxgate.Request) { r.UserID = "bob" }},
-		{fluxgate.WhyAPIKey, "", func(r *fluxgate.Request) { r.APIKey = "guess" }},
+		{"path", "", func(r *fluxgate.Request) { r.Path = "/login" }},
+		{"excluded-path", "", func(r *fluxgate.Request) { r.Path = "/api/health" }},
+		{"method", "", func(r *fluxgate.Request) { r.Method = "POST" }},
+		{"host", "", func(r *fluxgate.Request) { r.Host = "www.example.com" }},
+		{"header", "x-plan", func(r *fluxgate.Request) { r.Headers = map[string][]string{"X-Plan": {"lead"}} }},
+		{"attribute", "tenant", func(r *fluxgate.Request) { r.Attributes = map[string]string{"tenant": "other"} }},
+		{"descriptor", "client", func(r *fluxgate.Request) { r.Descriptor[1].Value = "test-7" }},
+		{"descriptor", "route", func(r *fluxgate.Request) { r.Descriptor = nil }},
+		{"ip", "", func(r *fluxgate.Request) { r.IP = netip.MustParseAddr("198.51.100.1") }},
+		{"user", "", func(r *fluxgate.Request) { r.UserID = "bob" }},
+		{"api-key", "", func(r *fluxgate.Request) { r.APIKey = "guess" }},
 	} {
 		t.Run("because of "+string(c.why), func(t *testing.T) {
 			g := newGate(t, []rules.Rule{narrow, rule("wide", 0, 10)})
@@ -71,6 +74,12 @@ func TestVerdict_Conditions(t *testing.T) {
 			set, verdicts, err := g.Effective(t.Context(), &req)
 			if err != nil || set.ID() != "api" || len(verdicts) != 2 {
 				t.Fatalf("%d verdicts of %v, %v", len(verdicts), set, err)
+			}
+			if !regexp.MustCompile("(?m)^.*Why it does not: .*\\b" + string(c.why) + "(,| or)").Match(api) {
+				t.Errorf("admin/explanation.go does not have %q", c.why)
+			}
+			if c.why != "" && !regexp.MustCompile("(?m)^\\| `why` .*`"+string(c.why)+"`").Match(page) {
+				t.Errorf("docs/admin.md does not have %q", c.why)
 			}
 			if v := verdicts[0]; v.Rule.ID != "narrow" || v.Applies != (c.why == "") || v.Why != c.why || v.Detail != c.detail {
 				t.Errorf("applies %t: %q %q, want %q %q", v.Applies, v.Why, v.Detail, c.why, c.detail)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -74,52 +73,6 @@ func methods(r *Rule) []string {
 		return nil
 	}
 	return r.Methods
-}
-
-func (c *comparison) when(before, after *When) {
-	c.list("when.hosts", before.Hosts, after.Hosts, shortList)
-	c.list("when.excludePaths", before.ExcludePaths, after.ExcludePaths, shortList)
-	c.values("when.headers", before.Headers, after.Headers)
-	c.values("when.attributes", before.Attributes, after.Attributes)
-	c.descriptor(before.Descriptor, after.Descriptor)
-	// Identity lists may be long, and digests are unreadable: show only what
-	// was added and removed.
-	if !slices.Equal(before.IPs, after.IPs) {
-		c.list("when.ips", networks(before), networks(after), 0)
-	}
-	c.list("when.users", before.Users, after.Users, 0)
-	c.list("when.apiKeys", before.APIKeys, after.APIKeys, 0)
-}
-
-// descriptor shows the exceptions alone if nothing else differs: there may be many.
-func (c *comparison) descriptor(before, after []DescriptorMatch) {
-	if !slices.EqualFunc(before, after, sameEntry) {
-		c.add("when.descriptor", rawEntries(before), rawEntries(after))
-		return
-	}
-	for i := range before {
-		c.list(fmt.Sprintf("when.descriptor[%d].except", i), before[i].Except, after[i].Except, shortList)
-	}
-}
-
-// sameEntry compares all but the exceptions. No value and * are the same.
-func sameEntry(a, b DescriptorMatch) bool {
-	return a.Key == b.Key && cmp.Or(a.Value, "*") == cmp.Or(b.Value, "*")
-}
-
-func rawEntries(list []DescriptorMatch) json.RawMessage {
-	if len(list) == 0 {
-		return nil
-	}
-	return raw(list)
-}
-
-func networks(w *When) []string {
-	list := make([]string, len(w.IPs))
-	for i, prefix := range w.IPs {
-		list[i] = prefix.String()
-	}
-	return list
 }
 
 // list compares a list in any order. It is shown whole if both sides have at most
@@ -230,7 +183,7 @@ func rawUnlessZero[T comparable](v T) json.RawMessage {
 	return raw(v)
 }
 
-func rawList(list []string) json.RawMessage {
+func rawList[T any](list []T) json.RawMessage {
 	if len(list) == 0 {
 		return nil
 	}

@@ -6,13 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/fluxgate/fluxgate/internal/bucket"
-	"github.com/fluxgate/fluxgate/internal/printable"
 )
 
 // Parse reads a rule set from JSON: an id and its rules in the shape of
@@ -128,44 +125,6 @@ func decodeRule(o *object) Rule {
 	}
 	o.refuseUnknown()
 	return r
-}
-
-func decodeWhen(o *object) When {
-	w := When{
-		Hosts:        o.texts("hosts"),
-		ExcludePaths: o.texts("excludePaths"),
-		Headers:      o.values("headers"),
-		Attributes:   o.values("attributes"),
-		Users:        o.texts("users"),
-		APIKeys:      o.texts("apiKeys"),
-	}
-	for _, entry := range o.objects("descriptor", MaxDescriptor) {
-		w.Descriptor = append(w.Descriptor, DescriptorMatch{Key: entry.text("key"), Value: entry.text("value"), Except: entry.texts("except")})
-		entry.refuseUnknown()
-	}
-	for i, s := range o.texts("ips") {
-		prefix, err := parsePrefix(s)
-		if err != nil {
-			o.at("ips", i).add(CodeInvalidValue, "must be a network such as 10.0.0.0/8 or an address, not %s", printable.Quote(s))
-			continue
-		}
-		w.IPs = append(w.IPs, prefix)
-	}
-	o.refuseUnknown()
-	return w
-}
-
-// parsePrefix reads a network, or an address as a network of one.
-func parsePrefix(s string) (netip.Prefix, error) {
-	if strings.Contains(s, "/") {
-		return netip.ParsePrefix(s)
-	}
-	addr, err := netip.ParseAddr(s)
-	if err != nil {
-		return netip.Prefix{}, err
-	}
-	addr = addr.WithZone("")
-	return netip.PrefixFrom(addr, addr.BitLen()), nil
 }
 
 // decodeBand reads a band. [NewSet] refuses fields that its kind does not have.

@@ -2,12 +2,7 @@ package rules
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
-	"maps"
-	"net/netip"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -86,43 +81,6 @@ type Rule struct {
 	Attributes map[string]any
 	// CreatedAt and UpdatedAt are kept by the control plane.
 	CreatedAt, UpdatedAt time.Time
-}
-
-// When narrows what a rule matches. Everything that is set must hold.
-type When struct {
-	// Hosts are names, or *.example.com for every name below it.
-	Hosts []string `json:"hosts,omitempty" nullable:"false" doc:"Names, or *.example.com for every name below it."`
-	// ExcludePaths are patterns that the rule leaves out. A path that routers
-	// may read in several ways is left out only if all readings are.
-	ExcludePaths []string `json:"excludePaths,omitempty" nullable:"false" doc:"Patterns that the rule leaves out."`
-	// Headers and Attributes name what the request must carry and the values
-	// it may have; "*" is any value.
-	Headers    map[string][]string `json:"headers,omitempty" doc:"What the request must carry, and the values it may have; * is any."`
-	Attributes map[string][]string `json:"attributes,omitempty" doc:"What must be known of the request, and the values it may have; * is any."`
-	// IPs are the networks the client is in.
-	IPs []netip.Prefix `json:"ips,omitempty" nullable:"false" doc:"Networks that the client is in, such as 10.0.0.0/8."`
-	// Users and APIKeys are sets of identities. An API key is given as it is,
-	// or as "sha256:" and the 64 hexadecimal digits of its SHA-256. A rule set
-	// keeps only digests, so that no output of it shows a key.
-	Users   []string `json:"users,omitempty" nullable:"false" doc:"User ids."`
-	APIKeys []string `json:"apiKeys,omitempty" nullable:"false" doc:"API keys. They are kept as sha256: and 64 hexadecimal digits, and can be given so."`
-	// Descriptor is what the request's descriptor consists of: these entries in this
-	// order, and no others.
-	Descriptor []DescriptorMatch `json:"descriptor,omitempty" nullable:"false" doc:"What the descriptor of the request consists of: these entries in this order, and no others."`
-}
-
-// DescriptorMatch is what one entry of a descriptor must be.
-type DescriptorMatch struct {
-	Key string `json:"key" doc:"The key of the entry."`
-	// Value is the entry's value, or foo* for values that begin with foo. Empty means
-	// any.
-	Value string `json:"value,omitempty" doc:"The value of the entry, or foo* for values that begin with foo. Left out, or *, it is any."`
-	// Except are values, in the same forms, that do not match although Value does.
-	Except []string `json:"except,omitempty" nullable:"false" doc:"Values, in the same forms, that do not match although value does."`
-}
-
-func (w *When) isEmpty() bool {
-	return len(w.Descriptor)+len(w.Hosts)+len(w.ExcludePaths)+len(w.Headers)+len(w.Attributes)+len(w.IPs)+len(w.Users)+len(w.APIKeys) == 0
 }
 
 // Scope is whose bucket a rule counts in.
@@ -235,55 +193,13 @@ func (r Rule) clone() Rule {
 	r.KeyFields, r.Replaces = slices.Clone(r.KeyFields), slices.Clone(r.Replaces)
 	r.Bands = slices.Clone(r.Bands)
 	r.Attributes = cloneAttributes(r.Attributes)
-	r.When.Hosts = slices.Clone(r.When.Hosts)
-	r.When.ExcludePaths = slices.Clone(r.When.ExcludePaths)
-	r.When.Headers = cloneValues(r.When.Headers)
-	r.When.Attributes = cloneValues(r.When.Attributes)
-	r.When.IPs = slices.Clone(r.When.IPs)
-	r.When.Users = slices.Clone(r.When.Users)
-	r.When.APIKeys = digestAPIKeys(r.When.APIKeys)
-	r.When.Descriptor = slices.Clone(r.When.Descriptor)
-	for i := range r.When.Descriptor {
-		m := &r.When.Descriptor[i]
-		m.Except = slices.Clone(m.Except)
-	}
+	r.When.clone()
 	if scope, ok := scopeSpellings[r.Scope]; ok {
 		r.Scope = scope
 	}
 	// Documents have times in UTC.
 	r.CreatedAt, r.UpdatedAt = r.CreatedAt.UTC(), r.UpdatedAt.UTC()
 	return r
-}
-
-// digestPrefix marks the digest of an API key.
-const digestPrefix = "sha256:"
-
-// digestAPIKeys is a copy of API keys in which each is a digest in lower case.
-// Invalid ones stay as they are, for validation.
-func digestAPIKeys(keys []string) []string {
-	keys = slices.Clone(keys)
-	if len(keys) > maxIdentities {
-		return keys
-	}
-	for i, key := range keys {
-		switch {
-		case !isIdentity(key):
-		case strings.HasPrefix(key, digestPrefix):
-			keys[i] = strings.ToLower(key)
-		default:
-			sum := sha256.Sum256([]byte(key))
-			keys[i] = digestPrefix + hex.EncodeToString(sum[:])
-		}
-	}
-	return keys
-}
-
-func cloneValues(m map[string][]string) map[string][]string {
-	m = maps.Clone(m)
-	for name, values := range m {
-		m[name] = slices.Clone(values)
-	}
-	return m
 }
 
 // Measure is Cost with its default.

@@ -2,10 +2,7 @@ package rules
 
 import (
 	"cmp"
-	"encoding/hex"
 	"fmt"
-	"maps"
-	"net/netip"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -119,46 +116,6 @@ func validatePatterns(patterns []string, in reporter) {
 		}
 		return ""
 	})
-}
-
-func validateWhen(w *When, in reporter) {
-	checkEach(in.at("hosts"), w.Hosts, maxListed, func(h string) string {
-		return unless(syntax.IsHostname(strings.TrimPrefix(h, "*.")), "must be a host name such as api.example.com or *.example.com, not %s", printable.Quote(h))
-	})
-	validatePatterns(w.ExcludePaths, in.at("excludePaths"))
-	validateValues(w.Headers, isToken, in.at("headers"))
-	validateValues(w.Attributes, isIdentity, in.at("attributes"))
-	checkEach(in.at("ips"), w.IPs, maxIdentities, func(p netip.Prefix) string {
-		return unless(p.IsValid(), "must be a network such as 10.0.0.0/8")
-	})
-	validateDescriptor(w.Descriptor, in.at("descriptor"))
-	checkEach(in.at("users"), w.Users, maxIdentities, wrongIdentity)
-	checkEach(in.at("apiKeys"), w.APIKeys, maxIdentities, func(k string) string {
-		if digest, ok := strings.CutPrefix(k, digestPrefix); ok {
-			if raw, err := hex.DecodeString(digest); err != nil || len(raw) != 32 {
-				return "must have 64 hexadecimal digits after sha256:"
-			}
-		}
-		return wrongIdentity(k)
-	})
-}
-
-func validateValues(m map[string][]string, validName func(string) bool, in reporter) {
-	if !checkLength(in, len(m), maxListed) {
-		return
-	}
-	for _, name := range slices.Sorted(maps.Keys(m)) {
-		values, in := m[name], in.at(name)
-		if !validName(name) {
-			in.add(CodeInvalidName, "is not a valid name")
-		}
-		if len(values) == 0 {
-			in.add(CodeRequired, `must list at least one value ("*" is any)`)
-		}
-		checkEach(in, values, maxIdentities, func(v string) string {
-			return unless(v == "" || isIdentity(v), "must be at most %d bytes of UTF-8", maxValueLength)
-		})
-	}
 }
 
 func validateKeyFields(r *Rule, in reporter) {

@@ -13,7 +13,7 @@ func TestWhen_EveryField(t *testing.T) {
 	samples := map[reflect.Type]func() any{
 		reflect.TypeFor[[]string]():            func() any { return []string{"a"} },
 		reflect.TypeFor[[]netip.Prefix]():      func() any { return []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")} },
-		reflect.TypeFor[[]DescriptorMatch]():   func() any { return []DescriptorMatch{{"k", "v*", []string{"vw"}}} },
+		reflect.TypeFor[[]DescriptorMatch]():   func() any { return []DescriptorMatch{{Key: "k", Value: "v*", Except: []string{"vw"}}} },
 		reflect.TypeFor[map[string][]string](): func() any { return map[string][]string{"a": {"b"}} },
 	}
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[When]()) {

@@ -3,13 +3,14 @@ package match
 import (
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"slices"
 	"testing"
 )
 
 // distinctPaths returns rules that each have paths of their own, as the services
 // behind a gateway do, and a path for each.
-func distinctPaths(count int) (rules []Rule, paths []string) {
+func distinctPaths(count int) (rules []testRule, paths []string) {
 	shapes := []struct{ pattern, path string }{
 		{"/api/v1/service-%d/**", "/api/v1/service-%d/items/42"},
 		{"/api/v1/service-%d/items/*", "/api/v1/service-%d/items/42"},
@@ -18,7 +19,7 @@ func distinctPaths(count int) (rules []Rule, paths []string) {
 	}
 	for i := range count {
 		shape := shapes[i%len(shapes)]
-		rules = append(rules, Rule{Paths: []string{fmt.Sprintf(shape.pattern, i)}})
+		rules = append(rules, testRule{Paths: []string{fmt.Sprintf(shape.pattern, i)}})
 		paths = append(paths, fmt.Sprintf(shape.path, i))
 	}
 	return rules, paths
@@ -26,10 +27,10 @@ func distinctPaths(count int) (rules []Rule, paths []string) {
 
 // oneRulePerTenant returns rules for the same path that differ in the tenant, and the
 // tenants.
-func oneRulePerTenant(count int) (rules []Rule, tenants []string) {
+func oneRulePerTenant(count int) (rules []testRule, tenants []string) {
 	for i := range count {
 		tenant := fmt.Sprintf("tenant-%d", i)
-		rules = append(rules, Rule{
+		rules = append(rules, testRule{
 			Paths:      []string{"/api/**"},
 			Attributes: map[string][]string{"tenant": {tenant}},
 		})
@@ -77,7 +78,7 @@ func benchmarkMatchAnchored(b *testing.B, count int) {
 // benchmarkMatchDescriptor has rules that differ in the values of two entries, and for
 // each value of the first a default, as in a configuration of envoyproxy/ratelimit.
 func benchmarkMatchDescriptor(b *testing.B, tenants, methods int) {
-	var rules []Rule
+	var rules []testRule
 	var descriptors [][]DescriptorEntry
 	for i := range tenants {
 		var known []string
@@ -85,10 +86,10 @@ func benchmarkMatchDescriptor(b *testing.B, tenants, methods int) {
 		for j := range methods {
 			method := fmt.Sprint("method-", j)
 			known = append(known, method)
-			rules = append(rules, Rule{Descriptor: []DescriptorMatch{{Key: "tenant", Value: tenant}, {Key: "method", Value: method}}})
+			rules = append(rules, testRule{Descriptor: []DescriptorMatch{{Key: "tenant", Value: tenant}, {Key: "method", Value: method}}})
 			descriptors = append(descriptors, []DescriptorEntry{{"tenant", tenant}, {"method", method}})
 		}
-		rules = append(rules, Rule{Descriptor: []DescriptorMatch{{Key: "tenant", Value: tenant}, {Key: "method", Except: known}}})
+		rules = append(rules, testRule{Descriptor: []DescriptorMatch{{Key: "tenant", Value: tenant}, {Key: "method", Except: known}}})
 	}
 	m := mustCompile(b, rules)
 	shuffle(descriptors)
@@ -99,6 +100,31 @@ func benchmarkMatchDescriptor(b *testing.B, tenants, methods int) {
 		req.Descriptor = descriptors[i%len(descriptors)]
 		if dst = m.Match(req, dst[:0]).Rules; len(dst) != 1 {
 			b.Fatalf("%v: %d rules", req.Descriptor, len(dst))
+		}
+	}
+}
+
+// The cost of rules with several conditions of which the last does not hold. They are so few
+// that they are not in an index.
+func BenchmarkMatchConditions(b *testing.B) {
+	var rules []testRule
+	for i := range scanLimit {
+		rules = append(rules, testRule{
+			Methods: []string{"GET"}, Hosts: []string{"*.example.com"},
+			Headers: map[string][]string{"X-Plan": {"gold"}}, Attributes: map[string][]string{"tenant": {"*"}},
+			IPs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, Users: []string{fmt.Sprint("user-", i)},
+		})
+	}
+	m := mustCompile(b, rules)
+	req := &Request{
+		Path: "/a", Method: "GET", Host: "api.example.com", IP: netip.MustParseAddr("10.0.0.1"), User: "user-3",
+		Headers: map[string][]string{"X-Plan": {"gold"}}, Attributes: map[string]string{"tenant": "acme"},
+	}
+	dst := make([]int32, 0, 64)
+	b.ReportAllocs()
+	for b.Loop() {
+		if dst = m.Match(req, dst[:0]).Rules; len(dst) != 1 {
+			b.Fatalf("%d rules", len(dst))
 		}
 	}
 }
@@ -126,9 +152,9 @@ func BenchmarkExplain10000(b *testing.B) {
 	}
 }
 
-func mustCompile(t testing.TB, rules []Rule) *Matcher {
+func mustCompile(t testing.TB, rules []testRule) *Matcher {
 	t.Helper()
-	m, err := Compile(rules)
+	m, err := compileAll(rules)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,10 +1,9 @@
 package match
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"maps"
-	"net/textproto"
 	"slices"
 	"strings"
 )
@@ -12,9 +11,11 @@ import (
 // conditions are what a rule asks for beside its paths. Whatever is empty holds for
 // every request.
 type conditions struct {
-	count      int      // how many there are; every attribute and header is one, and so are all exceptions of a descriptor
+	// count is how many there are. Every header and attribute is one, and so are all
+	// exceptions of a descriptor.
+	count      int
 	methods    []string // upper case
-	users      valueSet
+	texts      []textCondition
 	attributes []named
 	headers    []named
 	descriptor []entryCondition
@@ -23,15 +24,6 @@ type conditions struct {
 	apiKeys    map[digest]struct{}
 	exclude    *Paths
 	ignoreCase bool // of exclude
-}
-
-// named is the condition on one header or attribute.
-type named struct {
-	spelled string // as in the rule
-	name    string // of a header: as net/http spells it
-	lower   string // of a header: as gRPC spells it
-	any     bool   // any value that is not empty will do
-	values  valueSet
 }
 
 // obstacle returns the first condition that does not hold, with its name if it is one of
@@ -61,12 +53,15 @@ func (c *conditions) obstacle(q *query) (obstacle Obstacle, name string) {
 			return ObstacleDescriptor, name
 		}
 	}
-	switch {
-	case c.ips != nil && !c.ips.has(q.ip):
+	if c.ips != nil && !c.ips.has(q.ip) {
 		return ObstacleIP, ""
-	case !c.users.empty() && !c.users.has(q.req.User):
-		return ObstacleUser, ""
-	case c.apiKeys != nil && !c.hasAPIKey(q):
+	}
+	for i := range c.texts {
+		if t := &c.texts[i]; !t.set.has(q.req.text(t.Text)) {
+			return t.Why, ""
+		}
+	}
+	if c.apiKeys != nil && !c.hasAPIKey(q) {
 		return ObstacleAPIKey, ""
 	}
 	return "", ""
@@ -105,135 +100,73 @@ func equalUpper(s, upper string) bool {
 	return true
 }
 
-func (n *named) accepts(value string) bool {
-	return n.any && value != "" || n.values.has(value)
+// A Condition is what a rule asks for of a request beside its path. One without values
+// holds for every request. Any order will do.
+type Condition interface {
+	addTo(c *compilation) error
 }
 
-func (n *named) acceptsOne(lines []string) bool { return slices.ContainsFunc(lines, n.accepts) }
+// A compilation is the conditions of a rule while they are compiled.
+type compilation struct {
+	conditions
+	choices []choice // the conditions under which the rule can be filed
+}
 
-func (c *conditions) hasAPIKey(q *query) bool {
-	if q.req.APIKey == "" {
-		return false
-	}
-	_, known := c.apiKeys[q.keyDigest()]
-	return known
+// file adds a condition under which the rule can be filed.
+func (c *compilation) file(values choice) {
+	c.count++
+	c.choices = append(c.choices, values)
 }
 
 // compileConditions returns the conditions of a rule, nil if there are none, and
 // the ways in which it can be filed, the preferred one first.
 func compileConditions(r *Rule) (*conditions, []choice, error) {
-	var c conditions
-	var choices []choice
-	var err error
-	if c.methods, err = compileMethods(r.Methods); err != nil {
-		return nil, nil, err
-	}
-	if slices.Contains(r.Users, "") {
-		return nil, nil, errors.New("users: an entry is empty: write the user's id, or leave users out to match every request")
-	}
-	c.users = newValueSet(r.Users)
-	choices = appendChoice(choices, anchorID{kind: byUser}, r.Users)
-
-	if c.attributes, err = compileNamed("attributes", r.Attributes); err != nil {
-		return nil, nil, err
-	}
-	choices = appendNamedChoices(choices, byAttribute, c.attributes)
-	if c.headers, err = compileNamed("headers", r.Headers); err != nil {
-		return nil, nil, err
-	}
-	for i := range c.headers {
-		h := &c.headers[i]
-		h.lower = strings.ToLower(h.name)
-		h.name = textproto.CanonicalMIMEHeaderKey(h.name)
-	}
-	choices = appendNamedChoices(choices, byHeader, c.headers)
-
-	hosts, err := parseHosts(r.Hosts)
-	if err != nil {
-		return nil, nil, err
-	}
-	c.hosts = newHostSet(hosts)
-	choices = appendChoice(choices, anchorID{kind: byHost}, hosts)
-
-	networks, err := plainPrefixes(r.IPs)
-	if err != nil {
-		return nil, nil, err
-	}
-	c.ips = newAddrRanges(networks)
-	choices = appendNetworkChoice(choices, networks)
-
-	if c.descriptor, err = compileDescriptor(r.Descriptor); err != nil {
-		return nil, nil, err
-	}
-	choices = appendDescriptorChoice(choices, c.descriptor)
-
-	keys, err := parseAPIKeys(r.APIKeys)
-	if err != nil {
-		return nil, nil, err
-	}
-	c.apiKeys = newDigestSet(keys)
-	choices = appendKeyChoice(choices, keys)
-
-	if len(r.ExcludePaths) > 0 {
-		parse := parsePattern
-		if c.ignoreCase = r.IgnoreCase; c.ignoreCase {
-			parse = parseFolded
-		}
-		if c.exclude, err = compilePaths(r.ExcludePaths, parse); err != nil {
-			return nil, nil, fmt.Errorf("excludePaths: %w", err)
+	c := compilation{conditions: conditions{ignoreCase: r.IgnoreCase}}
+	for _, condition := range r.Conditions {
+		if err := condition.addTo(&c); err != nil {
+			return nil, nil, err
 		}
 	}
-	if c.count = c.countAll(); c.count == 0 {
+	if c.count == 0 {
 		return nil, nil, nil
 	}
-	return &c, choices, nil
+	slices.SortStableFunc(c.choices, func(a, b choice) int { return cmp.Compare(a[0].kind, b[0].kind) })
+	compiled := c.conditions // a copy, which does not keep the choices in memory
+	return &compiled, c.choices, nil
 }
 
-func (c *conditions) countAll() int {
-	count := len(c.attributes) + len(c.headers)
-	for _, given := range []bool{
-		len(c.methods) > 0, !c.users.empty(), !c.hosts.empty(), c.ips != nil, c.apiKeys != nil, c.exclude != nil,
-		len(c.descriptor) > 0, slices.ContainsFunc(c.descriptor, func(e entryCondition) bool { return !e.except.empty() }),
-	} {
-		if given {
-			count++
-		}
-	}
-	return count
-}
+// Methods are compared without regard to case; "*" is any method. GET includes HEAD, which
+// routers answer with the handler for GET.
+type Methods []string
 
-func compileMethods(methods []string) ([]string, error) {
+func (methods Methods) addTo(c *compilation) error {
 	if slices.Contains(methods, "") {
-		return nil, errors.New(`methods: an entry is empty: write a method, or "*" for any`)
+		return errors.New(`methods: an entry is empty: write a method, or "*" for any`)
 	}
-	if slices.Contains(methods, "*") {
-		return nil, nil
+	if len(methods) == 0 || slices.Contains(methods, "*") {
+		return nil
 	}
-	var upper []string
 	for _, method := range methods {
-		upper = append(upper, strings.ToUpper(method))
+		c.methods = append(c.methods, strings.ToUpper(method))
 	}
-	return upper, nil
+	c.count++
+	return nil
 }
 
-// compileNamed returns the conditions on attributes or headers in the order of their
-// names, so that rules which could be filed under several agree on the first. Values
-// may be secrets and stay out of the errors.
-func compileNamed(field string, conditions map[string][]string) ([]named, error) {
-	var compiled []named
-	for _, name := range slices.Sorted(maps.Keys(conditions)) {
-		values := conditions[name]
-		if name == "" {
-			return nil, fmt.Errorf("%s: a name is empty", field)
-		}
-		if len(values) == 0 {
-			return nil, fmt.Errorf(`%s: %q has no values: list them, or write "*" for any`, field, name)
-		}
-		compiled = append(compiled, named{
-			spelled: name, name: name,
-			any:    slices.Contains(values, "*"),
-			values: newValueSet(values),
-		})
+// ExcludePaths are patterns that take paths out again, with regard to case as Paths.
+type ExcludePaths []string
+
+func (patterns ExcludePaths) addTo(c *compilation) (err error) {
+	if len(patterns) == 0 {
+		return nil
 	}
-	return compiled, nil
+	parse := parsePattern
+	if c.ignoreCase {
+		parse = parseFolded
+	}
+	if c.exclude, err = compilePaths(patterns, parse); err != nil {
+		return fmt.Errorf("excludePaths: %w", err)
+	}
+	c.count++
+	return nil
 }

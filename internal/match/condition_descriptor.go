@@ -20,12 +20,9 @@ type DescriptorEntry struct {
 
 // DescriptorMatch is what one entry of a descriptor must be.
 type DescriptorMatch struct {
-	Key string
-	// Value is the entry's value, or "foo*" for values that begin with foo. "" and "*"
-	// are any value, the empty one included.
-	Value string
-	// Except are values, in the same forms, that do not match although Value does.
-	Except []string
+	Key    string   `json:"key" doc:"The key of the entry."`
+	Value  string   `json:"value,omitempty" doc:"The value of the entry, or foo* for values that begin with foo. Left out, or *, it is any."`
+	Except []string `json:"except,omitempty" nullable:"false" doc:"Values, in the same forms, that do not match although value does."`
 }
 
 // entryCondition is the condition on one entry.
@@ -105,6 +102,28 @@ func (c *conditions) otherDescriptor(entries []DescriptorEntry) (name string, ot
 	return "", len(entries) > len(c.descriptor)
 }
 
+// Descriptor is the condition that the request's descriptor has these entries, in this
+// order, and no others. Its value in the index names the keys and the forms of the values,
+// so that rules which differ in nothing else are filed together.
+type Descriptor []DescriptorMatch
+
+func (matches Descriptor) addTo(c *compilation) (err error) {
+	if c.descriptor, err = compileDescriptor(matches); err != nil || len(matches) == 0 {
+		return err
+	}
+	if slices.ContainsFunc(c.descriptor, func(e entryCondition) bool { return !e.except.empty() }) {
+		c.count++
+	}
+	var name []byte
+	for i := range c.descriptor {
+		name = strconv.AppendQuote(name, c.descriptor[i].key)
+		name = strconv.AppendQuote(name, c.descriptor[i].text)
+		name = strconv.AppendBool(name, c.descriptor[i].begin)
+	}
+	c.file(newChoice(anchorID{kind: byDescriptor}, []string{string(name)}))
+	return nil
+}
+
 func compileDescriptor(matches []DescriptorMatch) ([]entryCondition, error) {
 	if len(matches) > MaxDescriptor {
 		return nil, fmt.Errorf("descriptor: it has %d entries, at most %d are possible", len(matches), MaxDescriptor)
@@ -129,19 +148,4 @@ func compileDescriptor(matches []DescriptorMatch) ([]entryCondition, error) {
 		compiled = append(compiled, entryCondition{key: m.Key, valueForm: form, except: newExceptions(except)})
 	}
 	return compiled, nil
-}
-
-// appendDescriptorChoice adds the descriptor. Its value names the keys and the forms of
-// the values, so that rules which differ in nothing else are filed together.
-func appendDescriptorChoice(choices []choice, descriptor []entryCondition) []choice {
-	if len(descriptor) == 0 {
-		return choices
-	}
-	var name []byte
-	for i := range descriptor {
-		name = strconv.AppendQuote(name, descriptor[i].key)
-		name = strconv.AppendQuote(name, descriptor[i].text)
-		name = strconv.AppendBool(name, descriptor[i].begin)
-	}
-	return appendChoice(choices, anchorID{kind: byDescriptor}, []string{string(name)})
 }

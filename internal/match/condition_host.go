@@ -79,12 +79,22 @@ type hostSet struct {
 	longest int // suffix with its dot; 0 if all are names
 }
 
-func newHostSet(hosts []string) hostSet {
-	s := hostSet{names: newValueSet(hosts)}
-	for _, host := range hosts {
-		s.longest = max(s.longest, suffixLength(host))
+// Hosts is the condition that the host is one of these names, such as "api.example.com",
+// or "*.example.com" for one or more labels in front. Case, port and a trailing dot do not
+// count.
+type Hosts []string
+
+func (hosts Hosts) addTo(c *compilation) error {
+	parsed, err := parseHosts(hosts)
+	if err != nil || len(parsed) == 0 {
+		return err
 	}
-	return s
+	c.hosts.names = newValueSet(parsed)
+	for _, host := range parsed {
+		c.hosts.longest = max(c.hosts.longest, suffixLength(host))
+	}
+	c.file(newChoice(anchorID{kind: byHost}, parsed))
+	return nil
 }
 
 // suffixLength returns the length of a kept host that is a suffix, and 0 for a name.

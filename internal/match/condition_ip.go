@@ -13,6 +13,28 @@ func plainAddr(ip netip.Addr) netip.Addr {
 	return ip.Unmap().WithZone("")
 }
 
+// IPs is the condition that the address is in one of these networks. IPv4-mapped IPv6
+// counts as IPv4, here and in the request, so an IPv6 network never holds an IPv4 address.
+type IPs []netip.Prefix
+
+func (networks IPs) addTo(c *compilation) error {
+	plain, err := plainPrefixes(networks)
+	if err != nil || len(plain) == 0 {
+		return err
+	}
+	c.ips = newAddrRanges(plain)
+	values := make(choice, 0, len(plain))
+	for _, p := range distinct(plain) {
+		id := anchorID{kind: byIPv6, bits: p.Bits()}
+		if p.Addr().Is4() {
+			id.kind = byIPv4
+		}
+		values = append(values, anchorValue{id, string(p.Addr().AsSlice())})
+	}
+	c.file(values)
+	return nil
+}
+
 // plainPrefixes returns the networks of a rule as they are compared.
 func plainPrefixes(prefixes []netip.Prefix) ([]netip.Prefix, error) {
 	const mapped = 96 // bits in front of the IPv4 address
@@ -41,8 +63,6 @@ type addrRange struct {
 	first, last netip.Addr
 }
 
-// newAddrRanges returns nil for no networks: then the rule does not ask for the
-// address.
 func newAddrRanges(networks []netip.Prefix) addrRanges {
 	sorted := slices.Clone(networks)
 	// Two networks are apart or one lies in the other: sorted by address and then the

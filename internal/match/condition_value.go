@@ -1,9 +1,9 @@
 package match
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
+	"maps"
+	"net/textproto"
 	"slices"
 	"strings"
 )
@@ -39,50 +39,101 @@ func (s *valueSet) has(value string) bool {
 	return found
 }
 
-// each calls f for every value.
-func (s *valueSet) each(f func(string)) {
-	for _, v := range s.few {
-		f(v)
+// A Text is a part of a request that is one text.
+type Text uint8
+
+// The texts of a request.
+const (
+	User Text = iota
+)
+
+func (r *Request) text(t Text) string {
+	if t == User {
+		return r.User
 	}
-	for v := range s.many {
-		f(v)
-	}
+	return ""
 }
 
-// A digest is the SHA-256 of an API key.
-type digest [sha256.Size]byte
-
-const digestPrefix = "sha256:"
-
-// parseAPIKeys returns the digests of a rule's keys. Its errors never show a key.
-func parseAPIKeys(keys []string) ([]digest, error) {
-	var digests []digest
-	for i, key := range keys {
-		if key == "" {
-			return nil, fmt.Errorf("apiKeys: entry %d is empty: write a key, or leave apiKeys out to match every request", i+1)
-		}
-		encoded, isDigest := strings.CutPrefix(key, digestPrefix)
-		if !isDigest {
-			digests = append(digests, sha256.Sum256([]byte(key)))
-			continue
-		}
-		raw, err := hex.DecodeString(encoded)
-		if err != nil || len(raw) != sha256.Size {
-			return nil, fmt.Errorf("apiKeys: entry %d begins with %q, which 64 hexadecimal digits must follow", i+1, digestPrefix)
-		}
-		digests = append(digests, digest(raw))
-	}
-	return digests, nil
+// OneOf is the condition that a text of the request is one of the values.
+type OneOf struct {
+	Text   Text
+	Field  string // of the rule
+	Why    Obstacle
+	Values []string
 }
 
-// newDigestSet returns nil for no digests: then the rule does not ask for a key.
-func newDigestSet(digests []digest) map[digest]struct{} {
-	if len(digests) == 0 {
-		return nil
+type textCondition struct {
+	OneOf
+	set valueSet
+}
+
+func (o OneOf) addTo(c *compilation) error {
+	if slices.Contains(o.Values, "") {
+		return fmt.Errorf("%s: an entry is empty: write a value, or leave %[1]s out to match every request", o.Field)
 	}
-	set := make(map[digest]struct{}, len(digests))
-	for _, d := range digests {
-		set[d] = struct{}{}
+	if len(o.Values) > 0 {
+		c.texts = append(c.texts, textCondition{o, newValueSet(o.Values)})
+		c.file(newChoice(anchorID{kind: byText, text: o.Text}, o.Values))
 	}
-	return set
+	return nil
+}
+
+// named is the condition on one header or attribute.
+type named struct {
+	spelled string // as in the rule
+	name    string // of a header: as net/http spells it
+	lower   string // of a header: as gRPC spells it
+	any     bool   // any value that is not empty will do
+	values  valueSet
+}
+
+func (n *named) accepts(value string) bool {
+	return n.any && value != "" || n.values.has(value)
+}
+
+func (n *named) acceptsOne(lines []string) bool { return slices.ContainsFunc(lines, n.accepts) }
+
+// Attributes must match under every name, each with one of its values; "*" is any value that
+// is not empty.
+type Attributes map[string][]string
+
+func (attributes Attributes) addTo(c *compilation) (err error) {
+	c.attributes, err = c.compileNamed("attributes", byAttribute, attributes)
+	return err
+}
+
+// Headers are as Attributes. Their names are compared without regard to case, and any line
+// of a header may match.
+type Headers map[string][]string
+
+func (headers Headers) addTo(c *compilation) (err error) {
+	c.headers, err = c.compileNamed("headers", byHeader, headers)
+	return err
+}
+
+// compileNamed returns the conditions on attributes or headers in the order of their
+// names, so that rules which could be filed under several agree on the first. Values
+// may be secrets and stay out of the errors.
+func (c *compilation) compileNamed(field string, kind anchorKind, all map[string][]string) ([]named, error) {
+	var compiled []named
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		values := all[name]
+		if name == "" {
+			return nil, fmt.Errorf("%s: a name is empty", field)
+		}
+		if len(values) == 0 {
+			return nil, fmt.Errorf(`%s: %q has no values: list them, or write "*" for any`, field, name)
+		}
+		n := named{spelled: name, name: name, any: slices.Contains(values, "*"), values: newValueSet(values)}
+		if kind == byHeader {
+			n.name, n.lower = textproto.CanonicalMIMEHeaderKey(name), strings.ToLower(name)
+		}
+		if n.any {
+			c.count++
+		} else {
+			c.file(newChoice(anchorID{kind: kind, name: n.name}, values))
+		}
+		compiled = append(compiled, n)
+	}
+	return compiled, nil
 }

@@ -12,7 +12,7 @@ import (
 
 func TestMatch_Allocations(t *testing.T) {
 	sum := sha256.Sum256([]byte("key"))
-	rules := []Rule{
+	rules := []testRule{
 		{Paths: []string{"/api/**"}, Group: "g", Headers: map[string][]string{"X-Tier": {"gold"}}},
 		{Paths: []string{"/api/**"}, Group: "g", Shadow: true},
 		{Paths: []string{"/**/items/*"}, ExcludePaths: []string{"/**/hidden/**"}, Methods: []string{"GET"}},
@@ -62,78 +62,80 @@ func TestMatch_Allocations(t *testing.T) {
 // rule of number i and a request that only this rule matches.
 var anchorKinds = []struct {
 	name    string
-	rule    func(i int) Rule
+	rule    func(i int) testRule
 	request func(i int) Request
 }{
 	{"users",
-		func(i int) Rule { return Rule{Users: []string{fmt.Sprint("user-", i)}} },
+		func(i int) testRule { return testRule{Users: []string{fmt.Sprint("user-", i)}} },
 		func(i int) Request { return Request{User: fmt.Sprint("user-", i)} }},
 	{"API keys",
-		func(i int) Rule { return Rule{APIKeys: []string{fmt.Sprint("key-", i)}} },
+		func(i int) testRule { return testRule{APIKeys: []string{fmt.Sprint("key-", i)}} },
 		func(i int) Request { return Request{APIKey: fmt.Sprint("key-", i)} }},
 	{"attributes, beside one that all share",
-		func(i int) Rule {
-			return Rule{Attributes: map[string][]string{"kind": {"paid"}, "tenant": {fmt.Sprint("tenant-", i)}}}
+		func(i int) testRule {
+			return testRule{Attributes: map[string][]string{"kind": {"paid"}, "tenant": {fmt.Sprint("tenant-", i)}}}
 		},
 		func(i int) Request {
 			return Request{Attributes: map[string]string{"kind": "paid", "tenant": fmt.Sprint("tenant-", i)}}
 		}},
 	{"headers, beside users that all share",
-		func(i int) Rule {
-			return Rule{Users: []string{"u"}, Headers: map[string][]string{"X-Tenant": {fmt.Sprint("tenant-", i)}}}
+		func(i int) testRule {
+			return testRule{Users: []string{"u"}, Headers: map[string][]string{"X-Tenant": {fmt.Sprint("tenant-", i)}}}
 		},
 		func(i int) Request {
 			return Request{User: "u", Headers: map[string][]string{"X-Tenant": {fmt.Sprint("tenant-", i)}}}
 		}},
 	{"hosts",
-		func(i int) Rule { return Rule{Hosts: []string{fmt.Sprintf("host-%d.example.com", i)}} },
+		func(i int) testRule { return testRule{Hosts: []string{fmt.Sprintf("host-%d.example.com", i)}} },
 		func(i int) Request { return Request{Host: fmt.Sprintf("host-%d.example.com", i)} }},
 	{"wildcard hosts",
-		func(i int) Rule { return Rule{Hosts: []string{fmt.Sprintf("*.host-%d.example.com", i)}} },
+		func(i int) testRule { return testRule{Hosts: []string{fmt.Sprintf("*.host-%d.example.com", i)}} },
 		func(i int) Request { return Request{Host: fmt.Sprintf("a.b.host-%d.example.com:80", i)} }},
 	{"IPv4 networks",
-		func(i int) Rule { return Rule{IPs: []netip.Prefix{netip.PrefixFrom(ipv4(i), 24)}} },
+		func(i int) testRule { return testRule{IPs: []netip.Prefix{netip.PrefixFrom(ipv4(i), 24)}} },
 		func(i int) Request { return Request{IP: ipv4(i)} }},
 	{"IPv6 networks",
-		func(i int) Rule { return Rule{IPs: []netip.Prefix{netip.PrefixFrom(ipv6(i), 56)}} },
+		func(i int) testRule { return testRule{IPs: []netip.Prefix{netip.PrefixFrom(ipv6(i), 56)}} },
 		func(i int) Request { return Request{IP: ipv6(i)} }},
 	{"values of a descriptor",
-		func(i int) Rule {
-			return Rule{Descriptor: []DescriptorMatch{{Key: "generic_key", Value: "login"}, {Key: "tenant", Value: fmt.Sprint("t", i)}}}
+		func(i int) testRule {
+			return testRule{Descriptor: []DescriptorMatch{{Key: "generic_key", Value: "login"}, {Key: "tenant", Value: fmt.Sprint("t", i)}}}
 		},
 		func(i int) Request {
 			return descriptorOf(DescriptorEntry{"generic_key", "login"}, DescriptorEntry{"tenant", fmt.Sprint("t", i)})
 		}},
 	{"two values of a descriptor together",
-		func(i int) Rule {
-			return Rule{Descriptor: []DescriptorMatch{{Key: "tenant", Value: fmt.Sprint(i / 100)}, {Key: "method", Value: fmt.Sprint(i % 100)}, {Key: "ip"}}}
+		func(i int) testRule {
+			return testRule{Descriptor: []DescriptorMatch{{Key: "tenant", Value: fmt.Sprint(i / 100)}, {Key: "method", Value: fmt.Sprint(i % 100)}, {Key: "ip"}}}
 		},
 		func(i int) Request {
 			return descriptorOf(DescriptorEntry{"tenant", fmt.Sprint(i / 100)}, DescriptorEntry{"method", fmt.Sprint(i % 100)}, DescriptorEntry{"ip", "x"})
 		}},
 	{"beginnings of values of a descriptor",
-		func(i int) Rule {
-			return Rule{Descriptor: []DescriptorMatch{{Key: "path", Value: fmt.Sprintf("/tenant-%d/*", i)}}}
+		func(i int) testRule {
+			return testRule{Descriptor: []DescriptorMatch{{Key: "path", Value: fmt.Sprintf("/tenant-%d/*", i)}}}
 		},
 		func(i int) Request { return descriptorOf(DescriptorEntry{"path", fmt.Sprintf("/tenant-%d/items", i)}) }},
 	{"keys of a descriptor, with any value",
-		func(i int) Rule { return Rule{Descriptor: []DescriptorMatch{{Key: fmt.Sprintf("rule-%d-match-0", i)}}} },
+		func(i int) testRule {
+			return testRule{Descriptor: []DescriptorMatch{{Key: fmt.Sprintf("rule-%d-match-0", i)}}}
+		},
 		func(i int) Request { return descriptorOf(DescriptorEntry{fmt.Sprintf("rule-%d-match-0", i), "x"}) }},
 	{"keys of a descriptor, with exceptions",
-		func(i int) Rule {
-			return Rule{Descriptor: []DescriptorMatch{{Key: fmt.Sprint("k", i), Except: []string{"y", "z*"}}}}
+		func(i int) testRule {
+			return testRule{Descriptor: []DescriptorMatch{{Key: fmt.Sprint("k", i), Except: []string{"y", "z*"}}}}
 		},
 		func(i int) Request { return descriptorOf(DescriptorEntry{fmt.Sprint("k", i), "x"}) }},
 	{"users, beside a descriptor that all share",
-		func(i int) Rule {
-			return Rule{Users: []string{fmt.Sprint("user/", i)}, Descriptor: []DescriptorMatch{{Key: "a"}}}
+		func(i int) testRule {
+			return testRule{Users: []string{fmt.Sprint("user/", i)}, Descriptor: []DescriptorMatch{{Key: "a"}}}
 		},
 		func(i int) Request {
 			return Request{User: fmt.Sprint("user/", i), Descriptor: []DescriptorEntry{{"a", "x"}}}
 		}},
 	{"descriptors, beside users that all share",
-		func(i int) Rule {
-			return Rule{Users: []string{"u"}, Descriptor: []DescriptorMatch{{Key: "b", Value: fmt.Sprint(i)}}}
+		func(i int) testRule {
+			return testRule{Users: []string{"u"}, Descriptor: []DescriptorMatch{{Key: "b", Value: fmt.Sprint(i)}}}
 		},
 		func(i int) Request { return Request{User: "u", Descriptor: []DescriptorEntry{{"b", fmt.Sprint(i)}}} }},
 }
@@ -149,7 +151,7 @@ func TestMatch_ManyRulesOfOnePath(t *testing.T) {
 	const count = 10_000
 	for _, kind := range anchorKinds {
 		t.Run(kind.name, func(t *testing.T) {
-			var rules []Rule
+			var rules []testRule
 			for i := range count {
 				rule := kind.rule(i)
 				rule.Paths = []string{"/api/**"}
@@ -216,9 +218,9 @@ func TestMatch_HostilePaths(t *testing.T) {
 }
 
 func TestMatch_RepeatedLinesAndLabels(t *testing.T) {
-	var rules []Rule
+	var rules []testRule
 	for range 100 {
-		rules = append(rules, Rule{Headers: map[string][]string{"X-Tier": {"gold"}}, Hosts: []string{"*.example.com"}})
+		rules = append(rules, testRule{Headers: map[string][]string{"X-Tier": {"gold"}}, Hosts: []string{"*.example.com"}})
 	}
 	m := mustCompile(t, rules)
 	req := &Request{Path: "/", Host: strings.Repeat("a.", 100_000) + "example.com", Headers: map[string][]string{"X-Tier": {}}}

@@ -8,11 +8,13 @@ import (
 
 // Three rules of one group: of those that match, the first applies.
 func ExampleMatcher_Match() {
+	tenant := []match.Condition{match.Attributes{"tenant": {"acme"}}}
+	tier := []match.Condition{match.Attributes{"tier": {"premium"}}}
 	m, err := match.Compile([]match.Rule{
-		{Paths: []string{"/api/**"}, Group: "api", Attributes: map[string][]string{"tenant": {"acme"}}},
-		{Paths: []string{"/api/**"}, Group: "api", Attributes: map[string][]string{"tier": {"premium"}}},
+		{Paths: []string{"/api/**"}, Group: "api", Conditions: tenant},
+		{Paths: []string{"/api/**"}, Group: "api", Conditions: tier},
 		{Paths: []string{"/api/**"}, Group: "api"},
-		{Methods: []string{"GET"}},
+		{Conditions: []match.Condition{match.Methods{"GET"}}},
 	})
 	if err != nil {
 		fmt.Println(err)

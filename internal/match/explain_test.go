@@ -12,7 +12,7 @@ import (
 // Explain names the condition that a request does not meet, for every kind of
 // condition.
 func TestExplain_Obstacles(t *testing.T) {
-	rule := Rule{
+	rule := testRule{
 		Paths: []string{"/api/**"}, ExcludePaths: []string{"/api/health"}, Methods: []string{"get"}, Hosts: []string{"*.example.com"},
 		Headers:    map[string][]string{"x-color": {"*"}, "X-Tier": {"gold"}},
 		Attributes: map[string][]string{"region": {"eu"}, "tenant": {"acme"}},
@@ -52,7 +52,7 @@ func TestExplain_Obstacles(t *testing.T) {
 				Descriptor: []DescriptorEntry{{"route", "login"}, {"client", "web"}},
 			}
 			tt.change(&req)
-			if got := mustCompile(t, []Rule{rule}).Explain(&req).Rules[0]; got != tt.want {
+			if got := mustCompile(t, []testRule{rule}).Explain(&req).Rules[0]; got != tt.want {
 				t.Errorf("got %+v, want %+v", got, tt.want)
 			}
 		})
@@ -69,21 +69,21 @@ func TestExplain_OtherRules(t *testing.T) {
 	nobody := []string{"nobody"}
 	tests := []struct {
 		name  string
-		rules []Rule
+		rules []testRule
 		want  []Verdict
 	}{
-		{"the first of its group", []Rule{{Group: "g", Users: nobody}, {Group: "g"}, {Group: "h"}, {Group: "g"}},
+		{"the first of its group", []testRule{{Group: "g", Users: nobody}, {Group: "g"}, {Group: "h"}, {Group: "g"}},
 			[]Verdict{no, applies, applies, group(1)}},
-		{"the first shadow rule for a shadow rule", []Rule{{Group: "g", Shadow: true}, {Group: "g", Shadow: true}, {Group: "g"}},
+		{"the first shadow rule for a shadow rule", []testRule{{Group: "g", Shadow: true}, {Group: "g", Shadow: true}, {Group: "g"}},
 			[]Verdict{applies, group(0), applies}},
-		{"the enforced rule for a shadow rule after it", []Rule{{Group: "g", Shadow: true}, {Group: "g"}, {Group: "g", Shadow: true}},
+		{"the enforced rule for a shadow rule after it", []testRule{{Group: "g", Shadow: true}, {Group: "g"}, {Group: "g", Shadow: true}},
 			[]Verdict{applies, applies, group(1)}},
-		{"a final rule for all after it that match", []Rule{{}, {Final: true}, {}, {Users: nobody}, {Final: true}},
+		{"a final rule for all after it that match", []testRule{{}, {Final: true}, {}, {Users: nobody}, {Final: true}},
 			[]Verdict{applies, applies, ended(1), no, ended(1)}},
-		{"no final rule in shadow", []Rule{{Final: true, Shadow: true}, {}}, []Verdict{applies, applies}},
-		{"the group before the end", []Rule{{Group: "g"}, {Final: true}, {Group: "g"}, {Group: "h"}, {Group: "h"}},
+		{"no final rule in shadow", []testRule{{Final: true, Shadow: true}, {}}, []Verdict{applies, applies}},
+		{"the group before the end", []testRule{{Group: "g"}, {Final: true}, {Group: "g"}, {Group: "h"}, {Group: "h"}},
 			[]Verdict{applies, applies, group(0), ended(1), ended(1)}},
-		{"a final rule of its own group", []Rule{{Group: "g", Final: true}, {Group: "g"}, {}}, []Verdict{applies, group(0), ended(0)}},
+		{"a final rule of its own group", []testRule{{Group: "g", Final: true}, {Group: "g"}, {}}, []Verdict{applies, group(0), ended(0)}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -102,8 +102,8 @@ func TestExplain_RemovedObstacles(t *testing.T) {
 		rule, req := g.rule(g.chance(50)), g.request()
 		seen := map[string]bool{}
 		for {
-			v := mustCompile(t, []Rule{rule}).Explain(&req).Rules[0]
-			if got := mustCompile(t, []Rule{rule}).Match(&req, nil).Rules; (len(got) == 1) != v.Applies() {
+			v := mustCompile(t, []testRule{rule}).Explain(&req).Rules[0]
+			if got := mustCompile(t, []testRule{rule}).Match(&req, nil).Rules; (len(got) == 1) != v.Applies() {
 				t.Fatalf("seed %d: the matcher finds %v, the explanation says %+v", seed, got, v)
 			}
 			if v.Applies() {
@@ -130,7 +130,7 @@ func TestExplain_RemovedObstacles(t *testing.T) {
 
 // takeAway removes the condition that a verdict names, and leaves the rule's own maps
 // alone.
-func takeAway(r *Rule, v Verdict) {
+func takeAway(r *testRule, v Verdict) {
 	switch v.Obstacle {
 	case ObstaclePath:
 		r.Paths = nil

@@ -58,6 +58,7 @@ type anchor struct {
 // anchorID identifies an anchor of a leaf.
 type anchorID struct {
 	kind anchorKind
+	text Text
 	name string // of the attribute or header
 	bits int    // of the networks: they are looked up by prefix length
 }
@@ -67,7 +68,7 @@ type anchorID struct {
 type anchorKind uint8
 
 const (
-	byUser anchorKind = iota
+	byText anchorKind = iota
 	byAttribute
 	byHeader
 	byHost
@@ -113,9 +114,9 @@ func (x *index) appendCandidates(dst []candidate, at int32, q *query) []candidat
 func (x *index) appendAnchored(dst []candidate, id int32, q *query) []candidate {
 	a := &x.anchors[id]
 	switch a.kind {
-	case byUser:
-		if q.req.User != "" {
-			dst = x.appendValue(dst, id, q.req.User)
+	case byText:
+		if value := q.req.text(a.text); value != "" {
+			dst = x.appendValue(dst, id, value)
 		}
 	case byAttribute:
 		if value, given := q.req.Attributes[a.name]; given {

@@ -1,7 +1,6 @@
 package match
 
 import (
-	"net/netip"
 	"slices"
 	"strings"
 )
@@ -15,53 +14,12 @@ type anchorValue struct {
 	value string
 }
 
-// appendChoice adds a condition with these values, if there are any.
-func appendChoice(choices []choice, id anchorID, values []string) []choice {
-	if len(values) == 0 {
-		return choices
-	}
+func newChoice(id anchorID, values []string) choice {
 	c := make(choice, 0, len(values))
 	for _, value := range distinct(values) {
 		c = append(c, anchorValue{id, value})
 	}
-	return append(choices, c)
-}
-
-// appendNamedChoices adds attributes or headers; one that takes any value has none
-// to be filed under.
-func appendNamedChoices(choices []choice, kind anchorKind, conditions []named) []choice {
-	for i := range conditions {
-		if conditions[i].any {
-			continue
-		}
-		var values []string
-		conditions[i].values.each(func(v string) { values = append(values, v) })
-		choices = appendChoice(choices, anchorID{kind: kind, name: conditions[i].name}, values)
-	}
-	return choices
-}
-
-func appendNetworkChoice(choices []choice, networks []netip.Prefix) []choice {
-	if len(networks) == 0 {
-		return choices
-	}
-	c := make(choice, 0, len(networks))
-	for _, p := range distinct(networks) {
-		id := anchorID{kind: byIPv6, bits: p.Bits()}
-		if p.Addr().Is4() {
-			id.kind = byIPv4
-		}
-		c = append(c, anchorValue{id, string(p.Addr().AsSlice())})
-	}
-	return append(choices, c)
-}
-
-func appendKeyChoice(choices []choice, keys []digest) []choice {
-	values := make([]string, len(keys))
-	for i := range keys {
-		values[i] = string(keys[i][:])
-	}
-	return appendChoice(choices, anchorID{kind: byAPIKey}, values)
+	return c
 }
 
 // distinct returns the values without repetitions, in the order of their first.

@@ -37,91 +37,91 @@ func TestMatch_Conditions(t *testing.T) {
 
 	tests := []struct {
 		name    string
-		rule    Rule
+		rule    testRule
 		matches []Request
 		others  []Request
 	}{
-		{"a rule without conditions matches every request", Rule{},
+		{"a rule without conditions matches every request", testRule{},
 			[]Request{{}, {Path: "/a/b", Method: "GET", User: "u"}}, nil},
-		{"one of several paths is enough", Rule{Paths: []string{"/a", "/b/*"}},
+		{"one of several paths is enough", testRule{Paths: []string{"/a", "/b/*"}},
 			[]Request{{Path: "/a"}, {Path: "/b/x"}}, []Request{{Path: "/b"}, {Path: "/"}}},
-		{"an excluded path is taken out", Rule{Paths: []string{"/api/**"}, ExcludePaths: []string{"/api/health", "/**/internal"}},
+		{"an excluded path is taken out", testRule{Paths: []string{"/api/**"}, ExcludePaths: []string{"/api/health", "/**/internal"}},
 			[]Request{{Path: "/api/x"}, {Path: "/api/health/"}, {Path: "/api/%68ealth"}},
 			[]Request{{Path: "/api/health"}, {Path: "/api/health?x"}, {Path: "/api/x/internal"}}},
-		{"a path is excluded only in all its readings", Rule{ExcludePaths: []string{"/a/b"}},
+		{"a path is excluded only in all its readings", testRule{ExcludePaths: []string{"/a/b"}},
 			[]Request{{Path: "/a%252Fb"}, {Path: "/a%2Fb"}, {Path: "/a//b"}, {Path: "/x/../a/b"}}, []Request{{Path: "/a/b"}}},
-		{"case can be ignored", Rule{Paths: []string{"/API/*/Login"}, ExcludePaths: []string{"/api/Old/**"}, IgnoreCase: true},
+		{"case can be ignored", testRule{Paths: []string{"/API/*/Login"}, ExcludePaths: []string{"/api/Old/**"}, IgnoreCase: true},
 			[]Request{{Path: "/api/v1/login"}, {Path: "/Api/V1/LOGIN"}, {Path: "/%41pi/v1/login"}},
 			[]Request{{Path: "/api/old/login"}, {Path: "/API/OLD/LOGIN"}, {Path: "/api/login"}}},
-		{"case counts otherwise", Rule{Paths: []string{"/api/Login"}}, []Request{{Path: "/api/Login"}}, []Request{{Path: "/api/login"}}},
-		{"GET includes HEAD", Rule{Methods: []string{"get"}}, []Request{{Method: "GET"}, {Method: "head"}}, []Request{{Method: "POST"}, {}}},
-		{"HEAD does not include GET", Rule{Methods: []string{"HEAD"}}, []Request{{Method: "HEAD"}}, []Request{{Method: "GET"}}},
-		{"methods have no case", Rule{Methods: []string{"get", "POST"}},
+		{"case counts otherwise", testRule{Paths: []string{"/api/Login"}}, []Request{{Path: "/api/Login"}}, []Request{{Path: "/api/login"}}},
+		{"GET includes HEAD", testRule{Methods: []string{"get"}}, []Request{{Method: "GET"}, {Method: "head"}}, []Request{{Method: "POST"}, {}}},
+		{"HEAD does not include GET", testRule{Methods: []string{"HEAD"}}, []Request{{Method: "HEAD"}}, []Request{{Method: "GET"}}},
+		{"methods have no case", testRule{Methods: []string{"get", "POST"}},
 			[]Request{{Method: "GET"}, {Method: "get"}, {Method: "Post"}},
 			[]Request{{}, {Method: "PUT"}, {Method: "GETS"}, {Method: "PO\u017fT"}}},
-		{"a star is any method", Rule{Methods: []string{"GET", "*"}}, []Request{{}, {Method: "BREW"}}, nil},
-		{"a host has no case, port or trailing dot", Rule{Hosts: []string{"API.example.com"}},
+		{"a star is any method", testRule{Methods: []string{"GET", "*"}}, []Request{{}, {Method: "BREW"}}, nil},
+		{"a host has no case, port or trailing dot", testRule{Hosts: []string{"API.example.com"}},
 			[]Request{host("api.example.com"), host("Api.Example.Com:8443"), host("api.example.com."), host("api.example.com.:80")},
 			[]Request{host(""), host("example.com"), host("xapi.example.com"), host("api.example.com.evil.test"), host("a.api.example.com")}},
-		{"the port of a rule's host does not count either", Rule{Hosts: []string{"api.example.com:443"}},
+		{"the port of a rule's host does not count either", testRule{Hosts: []string{"api.example.com:443"}},
 			[]Request{host("api.example.com"), host("api.example.com:80")}, nil},
-		{"a wildcard host wants at least one label in front", Rule{Hosts: []string{"*.example.com"}},
+		{"a wildcard host wants at least one label in front", testRule{Hosts: []string{"*.example.com"}},
 			[]Request{host("a.example.com"), host("a.b.EXAMPLE.com:80"), host(strings.Repeat("a.", 2000) + "Example.com")},
 			[]Request{host("example.com"), host(".example.com"), host("aexample.com"), host("a.example.com.evil.test")}},
-		{"an IPv6 host may have brackets and a port", Rule{Hosts: []string{"[2001:DB8::1]"}},
+		{"an IPv6 host may have brackets and a port", testRule{Hosts: []string{"[2001:DB8::1]"}},
 			[]Request{host("[2001:db8::1]"), host("[2001:db8::1]:80"), host("2001:DB8::1")},
 			[]Request{host("[2001:db8::2]"), host("[2001:db8::1"), host("2001:db8::1:80")}},
-		{"a header's name has no case", Rule{Headers: map[string][]string{"x-TIER": {"gold", "silver"}}},
+		{"a header's name has no case", testRule{Headers: map[string][]string{"x-TIER": {"gold", "silver"}}},
 			[]Request{header("X-Tier", "gold"), header("x-tier", "silver"), header("X-Tier", "x", "gold")},
 			[]Request{{}, header("X-Tier"), header("X-Tier", "Gold"), header("X-Tier", "gold, silver"), header("X-Other", "gold")}},
-		{"a star is any header line that is not empty", Rule{Headers: map[string][]string{"X-Tier": {"*"}}},
+		{"a star is any header line that is not empty", testRule{Headers: map[string][]string{"X-Tier": {"*"}}},
 			[]Request{header("X-Tier", "x"), header("X-Tier", "", "y")}, []Request{{}, header("X-Tier", "")}},
-		{"an attribute's name and value have case", Rule{Attributes: map[string][]string{"tier": {"gold", "silver"}}},
+		{"an attribute's name and value have case", testRule{Attributes: map[string][]string{"tier": {"gold", "silver"}}},
 			[]Request{attribute("tier", "gold"), attribute("tier", "silver")},
 			[]Request{{}, attribute("tier", "Gold"), attribute("Tier", "gold"), attribute("tier", "")}},
-		{"a star is any attribute that is not empty", Rule{Attributes: map[string][]string{"tier": {"*"}}},
+		{"a star is any attribute that is not empty", testRule{Attributes: map[string][]string{"tier": {"*"}}},
 			[]Request{attribute("tier", "x")}, []Request{{}, attribute("tier", "")}},
-		{"an absent attribute is not an empty one", Rule{Attributes: map[string][]string{"tier": {""}}},
+		{"an absent attribute is not an empty one", testRule{Attributes: map[string][]string{"tier": {""}}},
 			[]Request{attribute("tier", "")}, []Request{{}, attribute("tier", "x")}},
-		{"every attribute must match", Rule{Attributes: map[string][]string{"tier": {"gold"}, "region": {"eu"}}},
+		{"every attribute must match", testRule{Attributes: map[string][]string{"tier": {"gold"}, "region": {"eu"}}},
 			[]Request{{Attributes: map[string]string{"tier": "gold", "region": "eu"}}},
 			[]Request{attribute("tier", "gold"), {Attributes: map[string]string{"tier": "gold", "region": "us"}}}},
-		{"an address may be mapped or have a zone", Rule{IPs: network("10.0.0.0/8", "fe80::/64", "fec0::1/128")},
+		{"an address may be mapped or have a zone", testRule{IPs: network("10.0.0.0/8", "fe80::/64", "fec0::1/128")},
 			[]Request{ip("10.1.2.3"), ip("::ffff:10.1.2.3"), ip("fe80::1%eth0"), ip("fec0::1%eth0"), ip("::ffff:10.1.2.3%eth0")},
 			[]Request{{}, ip("11.0.0.1"), ip("::a00:1"), ip("fe80:0:0:1::1")}},
-		{"a network may be mapped or have host bits", Rule{IPs: network("::ffff:10.0.0.9/104")},
+		{"a network may be mapped or have host bits", testRule{IPs: network("::ffff:10.0.0.9/104")},
 			[]Request{ip("10.1.2.3"), ip("::ffff:10.255.255.255")}, []Request{ip("11.0.0.0"), ip("9.255.255.255")}},
-		{"all of IPv6 holds no IPv4", Rule{IPs: network("::/0")},
+		{"all of IPv6 holds no IPv4", testRule{IPs: network("::/0")},
 			[]Request{ip("::1")}, []Request{ip("10.0.0.1"), ip("::ffff:10.0.0.1")}},
-		{"networks may lie in one another", Rule{IPs: network("10.1.0.0/16", "10.0.0.0/8", "10.1.2.3/32", "12.0.0.0/8")},
+		{"networks may lie in one another", testRule{IPs: network("10.1.0.0/16", "10.0.0.0/8", "10.1.2.3/32", "12.0.0.0/8")},
 			[]Request{ip("10.0.0.0"), ip("10.200.0.1"), ip("10.255.255.255"), ip("12.0.0.0")},
 			[]Request{ip("11.0.0.0"), ip("13.0.0.0")}},
-		{"users are a set", Rule{Users: []string{"alice", "bob", "c", "d", "e", "f"}},
+		{"users are a set", testRule{Users: []string{"alice", "bob", "c", "d", "e", "f"}},
 			[]Request{{User: "alice"}, {User: "f"}}, []Request{{}, {User: "Alice"}, {User: "g"}}},
-		{"API keys may be given as keys", Rule{APIKeys: []string{"secret"}},
+		{"API keys may be given as keys", testRule{APIKeys: []string{"secret"}},
 			[]Request{{APIKey: "secret"}}, []Request{{}, {APIKey: "Secret"}, {APIKey: "sha256:" + digestOfSecret}}},
-		{"API keys may be given as digests", Rule{APIKeys: []string{"sha256:" + strings.ToUpper(digestOfSecret)}},
+		{"API keys may be given as digests", testRule{APIKeys: []string{"sha256:" + strings.ToUpper(digestOfSecret)}},
 			[]Request{{APIKey: "secret"}}, []Request{{}, {APIKey: "sha256:" + digestOfSecret}}},
 		{"no API key is not one whose digest is that of nothing",
-			Rule{APIKeys: []string{"sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"}}, nil, []Request{{}}},
-		{"a descriptor has these entries, in this order, and no others", Rule{Descriptor: []DescriptorMatch{{Key: "a", Value: "1"}, {Key: "b", Value: "2"}}},
+			testRule{APIKeys: []string{"sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"}}, nil, []Request{{}}},
+		{"a descriptor has these entries, in this order, and no others", testRule{Descriptor: []DescriptorMatch{{Key: "a", Value: "1"}, {Key: "b", Value: "2"}}},
 			[]Request{descriptor("a", "1", "b", "2")},
 			[]Request{{}, descriptor("a", "1"), descriptor("b", "2"), descriptor("b", "2", "a", "1"), descriptor("a", "1", "b", "2", "c", "3"),
 				descriptor("a", "2", "b", "2"), descriptor("a", "1", "a", "1"), descriptor("A", "1", "b", "2"), descriptor("a", "", "b", "")}},
-		{"an entry without value has any", Rule{Descriptor: []DescriptorMatch{{Key: "a"}, {Key: "b", Value: "*"}}},
+		{"an entry without value has any", testRule{Descriptor: []DescriptorMatch{{Key: "a"}, {Key: "b", Value: "*"}}},
 			[]Request{descriptor("a", "1", "b", "2"), descriptor("a", "", "b", "*")}, []Request{descriptor("a", "1"), descriptor("a", "1", "c", "2")}},
-		{"a wildcard is what a value begins with", Rule{Descriptor: []DescriptorMatch{{Key: "a", Value: "foo*"}}},
+		{"a wildcard is what a value begins with", testRule{Descriptor: []DescriptorMatch{{Key: "a", Value: "foo*"}}},
 			[]Request{descriptor("a", "foo"), descriptor("a", "foobar"), descriptor("a", "foo*")}, []Request{descriptor("a", "fo"), descriptor("a", "Foo"), descriptor("a", "")}},
-		{"a value is not what others begin with", Rule{Descriptor: []DescriptorMatch{{Key: "a", Value: "foo"}}},
+		{"a value is not what others begin with", testRule{Descriptor: []DescriptorMatch{{Key: "a", Value: "foo"}}},
 			[]Request{descriptor("a", "foo")}, []Request{descriptor("a", "foobar"), descriptor("a", "foo*")}},
-		{"exceptions do not match", Rule{Descriptor: []DescriptorMatch{{Key: "a", Value: "f*", Except: []string{"foo", "fa*", "fab*", "f1", "f2", "f3", "f4"}}}},
+		{"exceptions do not match", testRule{Descriptor: []DescriptorMatch{{Key: "a", Value: "f*", Except: []string{"foo", "fa*", "fab*", "f1", "f2", "f3", "f4"}}}},
 			[]Request{descriptor("a", "f"), descriptor("a", "foot"), descriptor("a", "fob")},
 			[]Request{descriptor("a", "foo"), descriptor("a", "fa"), descriptor("a", "fable"), descriptor("a", "f4"), descriptor("a", "x")}},
-		{"one entry may come twice", Rule{Descriptor: []DescriptorMatch{{Key: "a", Value: "1"}, {Key: "a", Value: "2"}}},
+		{"one entry may come twice", testRule{Descriptor: []DescriptorMatch{{Key: "a", Value: "1"}, {Key: "a", Value: "2"}}},
 			[]Request{descriptor("a", "1", "a", "2")}, []Request{descriptor("a", "2", "a", "1"), descriptor("a", "1")}},
-		{"a descriptor may be long", Rule{Descriptor: slices.Repeat([]DescriptorMatch{{Key: "a"}}, MaxDescriptor)},
+		{"a descriptor may be long", testRule{Descriptor: slices.Repeat([]DescriptorMatch{{Key: "a"}}, MaxDescriptor)},
 			[]Request{descriptor(slices.Repeat([]string{"a", "1"}, MaxDescriptor)...)}, []Request{descriptor(slices.Repeat([]string{"a", "1"}, 100_000)...)}},
-		{"all conditions must hold together", Rule{Paths: []string{"/a"}, Methods: []string{"GET"}, Users: []string{"u"}},
+		{"all conditions must hold together", testRule{Paths: []string{"/a"}, Methods: []string{"GET"}, Users: []string{"u"}},
 			[]Request{{Path: "/a", Method: "GET", User: "u"}},
 			[]Request{{Path: "/a", Method: "GET"}, {Path: "/a", User: "u"}, {Path: "/b", Method: "GET", User: "u"}}},
 	}
@@ -129,7 +129,7 @@ func TestMatch_Conditions(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			// Alone a rule is scanned; among many at the same leaf it is looked up.
 			for _, copies := range []int{1, 2 * scanLimit} {
-				m := mustCompile(t, slices.Repeat([]Rule{tt.rule}, copies))
+				m := mustCompile(t, slices.Repeat([]testRule{tt.rule}, copies))
 				for i := range tt.matches {
 					if got := m.Match(&tt.matches[i], nil).Rules; len(got) != copies {
 						t.Errorf("%d of %d copies match %+v", len(got), copies, tt.matches[i])
@@ -153,37 +153,37 @@ func TestMatch_Conditions(t *testing.T) {
 
 func TestMatch_GroupsShadowAndFinal(t *testing.T) {
 	var (
-		limit    = Rule{}
-		no       = Rule{Users: []string{"nobody"}}
-		final    = Rule{Final: true}
-		g        = Rule{Group: "g"}
-		h        = Rule{Group: "h"}
-		gNo      = Rule{Group: "g", Users: []string{"nobody"}}
-		gShadow  = Rule{Group: "g", Shadow: true}
-		gFinal   = Rule{Group: "g", Final: true}
-		shadow   = Rule{Shadow: true}
-		shadowFn = Rule{Shadow: true, Final: true}
+		limit    = testRule{}
+		no       = testRule{Users: []string{"nobody"}}
+		final    = testRule{Final: true}
+		g        = testRule{Group: "g"}
+		h        = testRule{Group: "h"}
+		gNo      = testRule{Group: "g", Users: []string{"nobody"}}
+		gShadow  = testRule{Group: "g", Shadow: true}
+		gFinal   = testRule{Group: "g", Final: true}
+		shadow   = testRule{Shadow: true}
+		shadowFn = testRule{Shadow: true, Final: true}
 	)
 	tests := []struct {
 		name  string
-		rules []Rule
+		rules []testRule
 		want  []int32
 	}{
-		{"rules without group are independent", []Rule{limit, no, limit}, []int32{0, 2}},
-		{"the first rule of a group applies", []Rule{g, g, g}, []int32{0}},
-		{"a rule that does not match displaces none", []Rule{gNo, g, g}, []int32{1}},
-		{"groups are independent", []Rule{g, h, g, limit, h}, []int32{0, 1, 3}},
-		{"a shadow rule does not displace the enforced one", []Rule{gShadow, g, g}, []int32{0, 1}},
-		{"only the first shadow rule of a group applies", []Rule{gShadow, gShadow, g}, []int32{0, 2}},
-		{"a shadow rule below the enforced one would not have applied", []Rule{g, gShadow}, []int32{0}},
-		{"a group of shadow rules alone has its first", []Rule{gShadow, gNo, gShadow}, []int32{0}},
-		{"shadow rules without group all apply", []Rule{shadow, limit, shadow}, []int32{0, 1, 2}},
-		{"a final rule is the last", []Rule{limit, final, limit, shadow}, []int32{0, 1}},
-		{"a final rule that does not match ends nothing", []Rule{no, {Final: true, Users: []string{"nobody"}}, limit}, []int32{2}},
-		{"a final rule that lost in its group ends nothing", []Rule{g, gFinal, limit}, []int32{0, 2}},
-		{"a final rule that won in its group ends all", []Rule{gFinal, g, limit}, []int32{0}},
-		{"a shadow final rule ends nothing", []Rule{shadowFn, limit, final, limit}, []int32{0, 1, 2}},
-		{"a shadow rule keeps its place when a final rule ends its group", []Rule{gShadow, final, g}, []int32{0, 1}},
+		{"rules without group are independent", []testRule{limit, no, limit}, []int32{0, 2}},
+		{"the first rule of a group applies", []testRule{g, g, g}, []int32{0}},
+		{"a rule that does not match displaces none", []testRule{gNo, g, g}, []int32{1}},
+		{"groups are independent", []testRule{g, h, g, limit, h}, []int32{0, 1, 3}},
+		{"a shadow rule does not displace the enforced one", []testRule{gShadow, g, g}, []int32{0, 1}},
+		{"only the first shadow rule of a group applies", []testRule{gShadow, gShadow, g}, []int32{0, 2}},
+		{"a shadow rule below the enforced one would not have applied", []testRule{g, gShadow}, []int32{0}},
+		{"a group of shadow rules alone has its first", []testRule{gShadow, gNo, gShadow}, []int32{0}},
+		{"shadow rules without group all apply", []testRule{shadow, limit, shadow}, []int32{0, 1, 2}},
+		{"a final rule is the last", []testRule{limit, final, limit, shadow}, []int32{0, 1}},
+		{"a final rule that does not match ends nothing", []testRule{no, {Final: true, Users: []string{"nobody"}}, limit}, []int32{2}},
+		{"a final rule that lost in its group ends nothing", []testRule{g, gFinal, limit}, []int32{0, 2}},
+		{"a final rule that won in its group ends all", []testRule{gFinal, g, limit}, []int32{0}},
+		{"a shadow final rule ends nothing", []testRule{shadowFn, limit, final, limit}, []int32{0, 1, 2}},
+		{"a shadow rule keeps its place when a final rule ends its group", []testRule{gShadow, final, g}, []int32{0, 1}},
 		{"no rules, no match", nil, nil},
 	}
 	for _, tt := range tests {
@@ -200,7 +200,7 @@ func TestMatch_GroupsShadowAndFinal(t *testing.T) {
 }
 
 func TestMatch_EachRuleOnce(t *testing.T) {
-	rule := Rule{
+	rule := testRule{
 		Paths:   []string{"/a/**", "/**/b", "/a/*", "/a/b", "/a//b/", "/**"},
 		Users:   []string{"u", "u", "v"},
 		Headers: map[string][]string{"X-Tier": {"gold", "silver"}},
@@ -211,7 +211,7 @@ func TestMatch_EachRuleOnce(t *testing.T) {
 		Headers: map[string][]string{"X-Tier": {"gold", "silver", "gold"}, "x-tier": {"gold"}},
 	}
 	for _, copies := range []int{1, 2 * scanLimit} {
-		m := mustCompile(t, slices.Repeat([]Rule{rule}, copies))
+		m := mustCompile(t, slices.Repeat([]testRule{rule}, copies))
 		got := m.Match(req, nil).Rules
 		if len(got) != copies || !slices.IsSorted(got) {
 			t.Errorf("%d copies come out as %v", copies, got)
@@ -221,11 +221,11 @@ func TestMatch_EachRuleOnce(t *testing.T) {
 
 func TestMatch_ManyGroups(t *testing.T) {
 	const groups = 100
-	var rules []Rule
+	var rules []testRule
 	var want []int32
 	for round, r := range []struct{ shadow, applies bool }{{true, true}, {true, false}, {false, true}, {false, false}, {true, false}} {
 		for i := range groups {
-			rules = append(rules, Rule{Group: fmt.Sprint("g", i), Shadow: r.shadow})
+			rules = append(rules, testRule{Group: fmt.Sprint("g", i), Shadow: r.shadow})
 			if r.applies {
 				want = append(want, int32(round*groups+i))
 			}
@@ -239,33 +239,33 @@ func TestMatch_ManyGroups(t *testing.T) {
 func TestCompile_Errors(t *testing.T) {
 	tests := []struct {
 		name string
-		rule Rule
+		rule testRule
 		want string
 	}{
-		{"a bad path", Rule{Paths: []string{"/ok", "/v*"}}, `rule 1: paths: pattern "/v*": a star must be a whole segment`},
-		{"a bad excluded path", Rule{ExcludePaths: []string{"health"}}, `rule 1: excludePaths: pattern "health" does not begin with a slash: write "/health"`},
-		{"an empty method", Rule{Methods: []string{""}}, `methods: an entry is empty`},
-		{"an empty user", Rule{Users: []string{"a", ""}}, `users: an entry is empty`},
-		{"an attribute without values", Rule{Attributes: map[string][]string{"tier": {}}}, `attributes: "tier" has no values`},
-		{"a header without name", Rule{Headers: map[string][]string{"": {"x"}}}, `headers: a name is empty`},
-		{"a star as host", Rule{Hosts: []string{"*"}}, `leave hosts out`},
-		{"a star inside a host", Rule{Hosts: []string{"api.*.com"}}, `"*.example.com"`},
-		{"an address as host", Rule{Hosts: []string{"https://example.com/"}}, `hosts: "https://example.com/"`},
-		{"an empty host", Rule{Hosts: []string{":80"}}, `is not a name`},
-		{"a host that is too long", Rule{Hosts: []string{strings.Repeat("a.", 200)}}, `at most 252`},
-		{"no network", Rule{IPs: []netip.Prefix{{}}}, `"10.0.0.0/8"`},
-		{"a network across both families", Rule{IPs: []netip.Prefix{netip.MustParsePrefix("::ffff:10.0.0.0/90")}}, `mixes IPv4 and IPv6`},
-		{"a descriptor without key", Rule{Descriptor: []DescriptorMatch{{Key: "a"}, {Value: "1"}}}, `descriptor: entry 2 has no key`},
-		{"a star inside a value", Rule{Descriptor: []DescriptorMatch{{Key: "a", Value: "f*o"}}}, `descriptor: entry 1: a star is possible only at the end`},
-		{"two stars", Rule{Descriptor: []DescriptorMatch{{Key: "a", Value: "f**"}}}, `a star is possible only at the end`},
-		{"a star inside an exception", Rule{Descriptor: []DescriptorMatch{{Key: "a", Except: []string{"b", "*c"}}}}, `descriptor: except of entry 1: a star`},
-		{"a descriptor that is too long", Rule{Descriptor: slices.Repeat([]DescriptorMatch{{Key: "a"}}, MaxDescriptor+1)}, `17 entries, at most 16`},
-		{"an empty API key", Rule{APIKeys: []string{""}}, `apiKeys: entry 1 is empty`},
-		{"a malformed digest", Rule{APIKeys: []string{"k", "sha256:abcd"}}, `apiKeys: entry 2 begins with "sha256:"`},
+		{"a bad path", testRule{Paths: []string{"/ok", "/v*"}}, `rule 1: paths: pattern "/v*": a star must be a whole segment`},
+		{"a bad excluded path", testRule{ExcludePaths: []string{"health"}}, `rule 1: excludePaths: pattern "health" does not begin with a slash: write "/health"`},
+		{"an empty method", testRule{Methods: []string{""}}, `methods: an entry is empty`},
+		{"an empty user", testRule{Users: []string{"a", ""}}, `users: an entry is empty`},
+		{"an attribute without values", testRule{Attributes: map[string][]string{"tier": {}}}, `attributes: "tier" has no values`},
+		{"a header without name", testRule{Headers: map[string][]string{"": {"x"}}}, `headers: a name is empty`},
+		{"a star as host", testRule{Hosts: []string{"*"}}, `leave hosts out`},
+		{"a star inside a host", testRule{Hosts: []string{"api.*.com"}}, `"*.example.com"`},
+		{"an address as host", testRule{Hosts: []string{"https://example.com/"}}, `hosts: "https://example.com/"`},
+		{"an empty host", testRule{Hosts: []string{":80"}}, `is not a name`},
+		{"a host that is too long", testRule{Hosts: []string{strings.Repeat("a.", 200)}}, `at most 252`},
+		{"no network", testRule{IPs: []netip.Prefix{{}}}, `"10.0.0.0/8"`},
+		{"a network across both families", testRule{IPs: []netip.Prefix{netip.MustParsePrefix("::ffff:10.0.0.0/90")}}, `mixes IPv4 and IPv6`},
+		{"a descriptor without key", testRule{Descriptor: []DescriptorMatch{{Key: "a"}, {Value: "1"}}}, `descriptor: entry 2 has no key`},
+		{"a star inside a value", testRule{Descriptor: []DescriptorMatch{{Key: "a", Value: "f*o"}}}, `descriptor: entry 1: a star is possible only at the end`},
+		{"two stars", testRule{Descriptor: []DescriptorMatch{{Key: "a", Value: "f**"}}}, `a star is possible only at the end`},
+		{"a star inside an exception", testRule{Descriptor: []DescriptorMatch{{Key: "a", Except: []string{"b", "*c"}}}}, `descriptor: except of entry 1: a star`},
+		{"a descriptor that is too long", testRule{Descriptor: slices.Repeat([]DescriptorMatch{{Key: "a"}}, MaxDescriptor+1)}, `17 entries, at most 16`},
+		{"an empty API key", testRule{APIKeys: []string{""}}, `apiKeys: entry 1 is empty`},
+		{"a malformed digest", testRule{APIKeys: []string{"k", "sha256:abcd"}}, `apiKeys: entry 2 begins with "sha256:"`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := Compile([]Rule{{}, tt.rule})
+			_, err := compileAll([]testRule{{}, tt.rule})
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Fatalf("got %v, want %q in it", err, tt.want)
 			}
@@ -275,7 +275,7 @@ func TestCompile_Errors(t *testing.T) {
 			}
 		})
 	}
-	_, err := Compile([]Rule{{APIKeys: []string{"sha256:top-secret"}}})
+	_, err := compileAll([]testRule{{APIKeys: []string{"sha256:top-secret"}}})
 	if strings.Contains(err.Error(), "top-secret") {
 		t.Errorf("the error shows the key: %v", err)
 	}

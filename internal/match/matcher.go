@@ -11,31 +11,12 @@ import (
 // Rule is what one rule matches, and how it relates to the others. A condition that
 // is left out holds for every request; all others must hold together.
 type Rule struct {
-	// Paths and ExcludePaths are patterns. A rule without Paths matches every path;
-	// one of ExcludePaths takes the path out again.
-	Paths, ExcludePaths []string
-	// IgnoreCase compares Paths and ExcludePaths without regard to case.
+	// Paths are patterns. A rule without them matches every path.
+	Paths []string
+	// IgnoreCase compares Paths and [ExcludePaths] without regard to case.
 	IgnoreCase bool
-	// Methods are compared without regard to case; "*" is any method. GET includes
-	// HEAD, which routers answer with the handler for GET.
-	Methods []string
-	// Hosts are names such as "api.example.com", or "*.example.com" for one or more
-	// labels in front. Case, port and a trailing dot do not count.
-	Hosts []string
-	// Headers and Attributes must match under every name, each with one of its
-	// values; "*" is any value that is not empty. Header names are compared without
-	// regard to case, and any line of a header may match.
-	Headers, Attributes map[string][]string
-	// IPs are networks. IPv4-mapped IPv6 counts as IPv4, here and in the request, so
-	// an IPv6 network never holds an IPv4 address.
-	IPs []netip.Prefix
-	// Descriptor is the request's descriptor: all its entries, in this order.
-	Descriptor []DescriptorMatch
-	// Users are user ids.
-	Users []string
-	// APIKeys are keys, or digests of keys as "sha256:" and 64 hexadecimal digits.
-	// Only digests are kept.
-	APIKeys []string
+	// Conditions are what else must hold.
+	Conditions []Condition
 
 	// Group names rules of which only the first that matches applies.
 	Group string
@@ -119,7 +100,7 @@ func Compile(rules []Rule) (*Matcher, error) {
 			return nil, &RuleError{Index: i, Err: err}
 		}
 		choices[i] = anchors
-		m.hosts = m.hosts || len(source.Hosts) > 0
+		m.hosts = m.hosts || when != nil && !when.hosts.empty()
 		m.ignoresCase = m.ignoresCase || source.IgnoreCase
 		m.rules[i] = rule{
 			when:   when,

@@ -14,6 +14,36 @@ import (
 // The oracle decides which rules apply without anything that is compiled: it compares a
 // request with each rule as it was given. Match and Explain are tested against it.
 
+// A testRule is a rule with its conditions as they are given.
+type testRule struct {
+	Paths, ExcludePaths []string
+	IgnoreCase          bool
+	Methods             []string
+	Hosts               []string
+	Headers, Attributes map[string][]string
+	IPs                 []netip.Prefix
+	Descriptor          []DescriptorMatch
+	Users, APIKeys      []string
+	Group               string
+	Shadow, Final       bool
+}
+
+// compileAll is [Compile]. The order of conditions means nothing.
+func compileAll(rules []testRule) (*Matcher, error) {
+	list := make([]Rule, len(rules))
+	for i, r := range rules {
+		list[i] = Rule{
+			Paths: r.Paths, IgnoreCase: r.IgnoreCase,
+			Conditions: []Condition{
+				APIKeys(r.APIKeys), Attributes(r.Attributes), Descriptor(r.Descriptor), ExcludePaths(r.ExcludePaths), Headers(r.Headers),
+				Hosts(r.Hosts), IPs(r.IPs), Methods(r.Methods), OneOf{User, "users", ObstacleUser, r.Users},
+			},
+			Group: r.Group, Shadow: r.Shadow, Final: r.Final,
+		}
+	}
+	return Compile(list)
+}
+
 // An oracleRequest is a request in one reading of its path.
 type oracleRequest struct {
 	*Request
@@ -44,7 +74,7 @@ func (q *oracleRequest) read(path string) {
 
 // obstacle returns the first condition of a rule that does not hold, with its name if
 // it is one of several headers, attributes or entries, or nothing if all hold.
-func (q *oracleRequest) obstacle(r *Rule) (obstacle Obstacle, name string) {
+func (q *oracleRequest) obstacle(r *testRule) (obstacle Obstacle, name string) {
 	onPath := q.onPath
 	if r.IgnoreCase {
 		onPath = q.onFoldedPath
@@ -195,7 +225,7 @@ func (q *oracleRequest) hasKey(entry string) bool {
 }
 
 // oracle is [Matcher.Explain] as the oracle has it.
-func oracle(rules []Rule, req *Request) Explanation {
+func oracle(rules []testRule, req *Request) Explanation {
 	x := Explanation{Readings: Readings(req.Path), Final: true}
 	q := newOracleRequest(req)
 	readings := readingsOf(nil, req.Path)
@@ -208,7 +238,7 @@ func oracle(rules []Rule, req *Request) Explanation {
 }
 
 // oracleReading is oracle for one reading of the path.
-func oracleReading(rules []Rule, q *oracleRequest) (verdicts []Verdict, final bool) {
+func oracleReading(rules []testRule, q *oracleRequest) (verdicts []Verdict, final bool) {
 	verdicts = make([]Verdict, len(rules))
 	enforced, shadow := map[string]int{}, map[string]int{} // which rule applies in each group
 	end := -1

@@ -106,7 +106,7 @@ func TestMatch_Readings(t *testing.T) {
 		search
 		shadow
 	)
-	m := mustCompile(t, []Rule{
+	m := mustCompile(t, []testRule{
 		allowHealth: {Paths: []string{"/healthz"}, Final: true},
 		generous:    {Paths: []string{"/api/export"}, Group: "plan"},
 		strict:      {Paths: []string{"/api/**"}, Group: "plan"},

@@ -50,7 +50,7 @@ func TestMatch_AgreesWithOracle_NoRace(t *testing.T) {
 }
 
 // enforcedEverywhere reports whether an enforced rule applies in each reading of the path.
-func enforcedEverywhere(rules []Rule, req *Request) bool {
+func enforcedEverywhere(rules []testRule, req *Request) bool {
 	q := newOracleRequest(req)
 	for _, segments := range refReadings(req.Path) {
 		q.read("/" + strings.Join(segments, "/"))
@@ -95,7 +95,7 @@ func TestReferences(t *testing.T) {
 }
 
 // describe prints the rules about which two results differ.
-func describe(rules []Rule, got, want []int32) string {
+func describe(rules []testRule, got, want []int32) string {
 	var b strings.Builder
 	for i := range rules {
 		if slices.Contains(got, int32(i)) != slices.Contains(want, int32(i)) {
@@ -129,7 +129,7 @@ var (
 	poolNetworks = []string{"10.0.0.0/8", "10.0.0.0/24", "10.0.0.1/32", "::ffff:10.0.1.0/120", "0.0.0.0/0", "::/0", "2001:db8::/64", "2001:db8::/32", "fe80::/10", "192.168.0.7/16"}
 )
 
-func (g generator) rules() []Rule {
+func (g generator) rules() []testRule {
 	count := g.IntN(15)
 	switch g.IntN(10) {
 	case 0:
@@ -137,21 +137,21 @@ func (g generator) rules() []Rule {
 	case 1, 2:
 		count = g.IntN(60)
 	}
-	rules := make([]Rule, count)
+	rules := make([]testRule, count)
 	crowded := g.chance(50) // most rules at a few places
 	for i := range rules {
 		rules[i] = g.rule(crowded)
 	}
 	if g.chance(20) { // all of them descriptors and little else, as for Envoy
 		for i := range rules {
-			rules[i] = Rule{Descriptor: g.descriptorMatch(), Methods: rules[i].Methods, Group: rules[i].Group}
+			rules[i] = testRule{Descriptor: g.descriptorMatch(), Methods: rules[i].Methods, Group: rules[i].Group}
 		}
 	}
 	return rules
 }
 
-func (g generator) rule(crowded bool) Rule {
-	var r Rule
+func (g generator) rule(crowded bool) testRule {
+	var r testRule
 	odds := 12
 	if crowded {
 		odds = 30

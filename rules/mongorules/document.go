@@ -23,15 +23,20 @@ const (
 )
 
 var (
-	// ruleFields are the fields of a rule besides its ids.
-	ruleFields = []string{
-		"path", "paths", "ignoreCase", "method", "methods", "when", "limitScope", "compositeKeyFields", "cost", "bands",
-		"priority", "group", "action", "enabled", "onLimitExceed", "mode", "onFailure", "consistency", "onMissingIdentity",
-		"overdraft", "countRefused", "replaces", "attributes", "createdAt", "updatedAt",
-	}
+	// ruleFields are the fields of a rule besides its ids, which are the first two.
+	ruleFields = fieldsOf[rules.RuleDocument]()[2:]
 	// knownFields are all known fields. Others are kept.
 	knownFields = append([]string{"_id", "id", "ruleSetId", revisionField, checksumField}, ruleFields...)
 )
+
+// fieldsOf returns the names that the fields of a struct have in documents.
+func fieldsOf[T any]() (names []string) {
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[T]()) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		names = append(names, name)
+	}
+	return names
+}
 
 // document is a rule document as read.
 type document struct {

@@ -178,8 +178,8 @@ func rewrite(d document, revision int64) bson.M {
 
 // nestedFields are the known fields inside of a field.
 var nestedFields = map[string][]string{
-	"when":  {"hosts", "excludePaths", "headers", "attributes", "ips", "users", "apiKeys", "descriptor"},
-	"bands": {"label", "capacity", "refillTokens", "refillSeconds", "refill", "windowSeconds", "kind", "period", "timezone", "hold"},
+	"when":  fieldsOf[rules.When](),
+	"bands": append(fieldsOf[rules.BandDocument](), "windowSeconds"),
 }
 
 // keepUnknown copies unknown fields of the old value of a field to the new one.
