@@ -263,8 +263,8 @@ func (s *State) keep(bands []Band, v *View) []Slot {
 	return slots
 }
 
-// isVersionOf reports whether two slots that count are of the same band.
-func (s *Slot) isVersionOf(other Slot) bool { return s.ID == other.ID && other.Kind != Concurrency }
+// isVersionOf reports whether two slots that count are of the same band and kind.
+func (s *Slot) isVersionOf(other Slot) bool { return s.ID == other.ID && s.Kind == other.Kind }
 
 // debit adds what another version of the band has taken, up to an empty bucket.
 func (s *Slot) debit(units int64) {

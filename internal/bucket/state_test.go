@@ -167,6 +167,22 @@ func TestStore_DebitsOtherVersion(t *testing.T) {
 	}
 }
 
+// A take of another band keeps a band under each of the kinds that it had: gateways with one of
+// them would find it full.
+func TestStore_KeepsEachKind(t *testing.T) {
+	other := band(t, 10, 10, time.Second)
+	other.ID = 2
+	s := State{At: start, Slots: []Slot{
+		{ID: 1, Kind: Quota, Used: 8, Limit: 10, Steps: &Steps{End: start + 3600*second}},
+		{ID: 1, Used: 7, Limit: 100, Rate: 1, Since: start},
+		{ID: 1, Used: 9, Limit: 200, Rate: 1, Since: start},
+	}}
+	take(&s, other, 1, start)
+	if got := used(&s); !slices.Equal(got[1:], []int64{8, 7}) {
+		t.Errorf("used %v, want 8 of the quota and 7 of one token bucket", got)
+	}
+}
+
 // A gateway's own level replaces that of the shared store.
 func TestStore_ReplacesShared(t *testing.T) {
 	s := State{At: start, Slots: []Slot{{ID: 1, Used: 50, Limit: 100, Rate: 4, Shared: true}}}

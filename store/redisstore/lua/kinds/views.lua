@@ -89,12 +89,13 @@ local function keep_others(old, list, first, records)
     end
   end
   for n, r in ipairs(old) do
-    local id = r[1] % IDS
-    if not asked[n] and count < MAX_BANDS and not kept[id] then
+    local id, kind = r[1] % IDS, kind_of(r[1])
+    local version = kind * IDS + id
+    if not asked[n] and count < MAX_BANDS and not kept[version] then
       r.since = r.since or split[id] or now
       for i = 1, list.count do
         local b, units = list[i], levels[first + i] - views[first + i][2]
-        if b.tag % IDS == id and b.kind == kind_of(r[1]) then
+        if b.tag % IDS == id and b.kind == kind then
           if b.kind == BUCKET then
             debit(r, muldiv(math.max(0, units), r[3], b.limit, MAX))
           elseif b.kind == WINDOW and units ~= 0 then
@@ -104,7 +105,7 @@ local function keep_others(old, list, first, records)
         end
       end
       if empty_at(r) > now then
-        records[#records + 1], kept[id], count = r, true, count + 1
+        records[#records + 1], kept[version], count = r, true, count + 1
       end
     end
   end
