@@ -116,13 +116,13 @@ func (a *topAnswers) history(name string, values []*float64, width int) string {
 	return cut(text, width)
 }
 
-// minName is how far the name of a rule or a caller is cut, so that numbers stay on the
-// screen.
-const minName = 20
+// nameWidth is to how many columns the name of a rule or a caller is cut if so many are
+// left, so that numbers stay on the screen.
+func nameWidth(left int) int { return min(maxCell, max(20, left)) }
 
 func (a *topAnswers) rules(width int) []string {
 	t := table{columns: []string{"RULE, PER SECOND", "LIMITED", "ALLOWED", "DENIED", "DEGRADED", "SHADOW", "WAITING"}}
-	longest := max(minName, width-len("  LIMITED  ALLOWED  DENIED  DEGRADED  SHADOW  WAITING"))
+	longest := nameWidth(width - len("  LIMITED  ALLOWED  DENIED  DEGRADED  SHADOW  WAITING"))
 	for i := range a.Live.Rules {
 		r := &a.Live.Rules[i]
 		t.add(cutStart(word(r.RuleSet+"/"+r.Rule), longest),
@@ -137,7 +137,7 @@ func (a *topAnswers) rules(width int) []string {
 func (a *topAnswers) callers(width int) []string {
 	last := duration(a.Live.End.Sub(a.Callers.Since))
 	t := table{columns: []string{"LIMITED CALLER", "RULE", "IN " + last, "PER SECOND"}}
-	longest := max(minName, (width-len("    IN 1m35s    PER SECOND"))/2)
+	longest := nameWidth((width - len("    IN 1m35s    PER SECOND")) / 2)
 	for i := range a.Callers.Callers {
 		c := &a.Callers.Callers[i]
 		number := fmt.Sprint(c.Count)

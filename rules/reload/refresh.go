@@ -189,7 +189,7 @@ func (r *Reloader) load(ctx context.Context, s *ruleSet, head rules.Head) {
 			r.resetBuckets(ctx, s)
 		}
 	}
-	if dropped, _ := r.sets.makeRoom(true, r.sets.most); dropped != "" {
+	if dropped := r.sets.trim(); dropped != "" {
 		if ok, suppressed := r.drops.Allow(time.Now()); ok {
 			r.config.Logger.Warn("dropped a rule set: more are in use than are kept; its next request loads it again",
 				"ruleSet", dropped, "most", r.config.MaxRuleSets, "suppressed", suppressed)

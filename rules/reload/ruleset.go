@@ -115,7 +115,7 @@ func (s *ruleSet) install(set *fluxgate.Compiled, revision int64, from Origin) {
 // changed.
 type ruleSets struct {
 	snapshotmap.Map[string, *ruleSet]
-	adding sync.Mutex
+	mu sync.Mutex // held while ids are counted, and added or dropped for that
 	// most and mostUnknown bound how many ids have a rule set and how many
 	// have none: unknown ids must not replace rule sets.
 	most, mostUnknown int
@@ -132,8 +132,8 @@ func (t *ruleSets) all() []*ruleSet { return slices.Collect(maps.Values(t.Entrie
 // add returns the state of an id and whether it is new, or nil if too many ids
 // are being loaded.
 func (t *ruleSets) add(id string, pinned bool) (s *ruleSet, fresh bool) {
-	t.adding.Lock()
-	defer t.adding.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if s := t.get(id); s != nil {
 		return s, false
 	}
@@ -147,8 +147,16 @@ func (t *ruleSets) add(id string, pinned bool) (s *ruleSet, fresh bool) {
 	return t.Add(id, math.MaxInt, func() *ruleSet { return s })
 }
 
+// trim drops the least recently used rule set if there are too many.
+func (t *ruleSets) trim() (dropped string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	dropped, _ = t.makeRoom(true, t.most)
+	return dropped
+}
+
 // makeRoom drops the least recently used id if there are too many with or without
-// rules. It reports whether there is room.
+// rules. It reports whether there is room. The lock is held.
 func (t *ruleSets) makeRoom(withRules bool, most int) (dropped string, ok bool) {
 	n := 0
 	var oldest *ruleSet
