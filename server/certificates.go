@@ -32,7 +32,8 @@ type certificates struct {
 // loadCertificates loads the files that a configuration names.
 func loadCertificates(c *config.TLS) (*certificates, error) {
 	loaded := &certificates{certFile: c.CertFile, keyFile: c.KeyFile, clientCAFile: c.ClientCAFile}
-	return loaded, loaded.load()
+	err := loaded.load()
+	return loaded, err
 }
 
 // watch loads changed files until ctx ends.

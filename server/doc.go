@@ -2,6 +2,13 @@
 // [App.Run] serves until its context ends and then drains, and [App.Reload] loads
 // rules, tokens and certificates at once.
 //
+// # Parts
+//
+// An App holds the plane (package plane), which decides; the feed, which has the rules and their
+// source; the edge, which has listeners, certificates and authentication; and the watch, which
+// has metrics, traces and live numbers. Its routes are in routes.go, admin.go and grpc.go.
+// Package backend opens what the plane and the feed need, also for an [Operator] and for doctor.
+//
 // # Lifetimes
 //
 // Listeners, connections to Redis and the rule source live as long as the App.

@@ -66,7 +66,7 @@ func sourceOf(d *fluxgate.Decision) store.Source {
 	if d.Band == "" {
 		return noSource
 	}
-	return d.Source
+	return min(d.Source, noSource)
 }
 
 // SourceOf returns where the binding answer came from, as a label.

@@ -215,4 +215,4 @@ func (r *reader) count(most int) int {
 	return int(n)
 }
 
-func (d *reader) text() string { return string(d.bytes(d.count(64))) }
+func (r *reader) text() string { return string(r.bytes(r.count(64))) }

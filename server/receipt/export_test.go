@@ -20,6 +20,6 @@ func Decode(b []byte) (*fluxgate.Receipt, error) {
 }
 
 // Redeem is RedeemFor a caller that may use all rule sets.
-func (o *Issuer) Redeem(ctx context.Context, token string) (*fluxgate.Receipt, error) {
-	return o.RedeemFor(ctx, token, func(string) bool { return true })
+func (i *Issuer) Redeem(ctx context.Context, token string) (*fluxgate.Receipt, error) {
+	return i.RedeemFor(ctx, token, func(string) bool { return true })
 }
