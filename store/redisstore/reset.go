@@ -46,7 +46,7 @@ func (s *Store) deleteBucket(ctx context.Context, name string) error {
 	keys, split := []string{name, holdersOf(name)}, false
 	err := s.nodes.onMaster(ctx, name, func(ctx context.Context, c commander) error {
 		err := c.Del(ctx, keys...).Err()
-		if split = refusalOf(err) == tryAgain; split {
+		if split = resultOf(err) == tryAgain; split {
 			return nil
 		}
 		return err
