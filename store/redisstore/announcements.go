@@ -141,6 +141,7 @@ func (f *fleetState) quiet(ctx context.Context) error {
 	} else if !f.untold.Load() {
 		return nil
 	}
-	return fmt.Errorf("resets are seen by other gateways after up to %v, not at once, since the channel %s cannot be used: %s: see https://fluxgate.github.io/fluxgate/redis#acl",
+	return fmt.Errorf("resets are seen by other gateways after up to %v, not at once, "+
+		"since the channel %s cannot be used: %s: see https://fluxgate.github.io/fluxgate/redis#acl",
 		f.store.config.Refresh, f.store.names.resets(), why)
 }

@@ -20,16 +20,16 @@ func FuzzAnswer(f *testing.F) {
 		settle.takes, settle.actual, settle.keys = []store.Taken{{Bands: two, Cost: 3}}, []int64{1}, []string{"a"}
 		return &scriptCall{batch: []*shardRequest{take, settle, peek}}
 	}
-	whole := appendDouble(nil, 1_700_000_000_123_456)
+	whole := appendDoubles(nil, 1_700_000_000_123_456)
 	whole = append(whole, 1, 0)
-	whole = appendDouble(appendDouble(whole, 0), two[1].Unit)
-	whole = appendDouble(append(whole, 0), two[0].Limit)
-	whole = appendDouble(append(whole, 1, 0), 0)
-	whole = appendDouble(whole, -2)
+	whole = appendDoubles(whole, 0, two[1].Unit)
+	whole = appendDoubles(append(whole, 0), two[0].Limit)
+	whole = appendDoubles(append(whole, 1, 0), 0)
+	whole = appendDoubles(whole, -2)
 	f.Add(string(whole))
 	f.Add(string(whole[:len(whole)-1]))
 	f.Add("")
-	f.Add(string(appendDouble(nil, 1)) + "\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff")
+	f.Add(string(appendDoubles(nil, 1)) + "\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff")
 	f.Fuzz(func(t *testing.T, reply string) {
 		c := make3()
 		c.build(0)

@@ -49,6 +49,9 @@ const (
 	probeScript = "return redis.call('DEL', KEYS[1])"
 )
 
+// withoutRedis is what log lines say of requests that Redis does not decide.
+const withoutRedis = "requests are counted in this process (onFailure local), pass (open) or are refused (closed)"
+
 // outage is a time in which a node is not asked.
 type outage struct {
 	since time.Time // of the first failure
@@ -128,8 +131,8 @@ const noticedLate = 4
 // the first timeouts are excused. The lock of the queue is held.
 func (q *nodeQueue) says(err error, start, deadline time.Time) bool {
 	timeout, b := q.store.config.Timeout, &q.breaker
-	busy := errors.As(err, new(ownDelay)) ||
-		isTimeout(err) && (time.Since(start) <= timeout/2 || errors.Is(err, context.DeadlineExceeded) && time.Since(deadline) > timeout/noticedLate)
+	late := errors.Is(err, context.DeadlineExceeded) && time.Since(deadline) > timeout/noticedLate
+	busy := errors.As(err, new(ownDelay)) || isTimeout(err) && (late || time.Since(start) <= timeout/2)
 	if !busy || b.excused >= failuresInRow && b.answered.Before(start) {
 		return true
 	}
@@ -186,7 +189,7 @@ func (q *nodeQueue) open(cause error) {
 	}
 	q.store.work.Go(func(life context.Context) {
 		if log {
-			q.store.log.Warn("Redis does not answer: requests are counted in this process (onFailure local), pass (open) or are refused (closed)",
+			q.store.log.Warn("Redis does not answer: "+withoutRedis,
 				"node", q.address(), "error", o.cause, "suppressed", suppressed)
 		}
 		q.probeUntilClosed(life, pause, log)
@@ -222,7 +225,8 @@ func (q *nodeQueue) probeUntilClosed(life context.Context, pause time.Duration, 
 			pause = idlePause
 			if log {
 				log = false
-				q.store.log.Info("Redis still does not answer; its buckets are on another server now", "node", q.address(), "after", sinceText(since))
+				q.store.log.Info("Redis still does not answer; its buckets are on another server now",
+					"node", q.address(), "after", sinceText(since))
 			}
 		}
 	}

@@ -124,7 +124,9 @@ func (s *Store) newRequest(op byte, shard int, demands []store.Demand, places []
 //
 // The first round has half of the time: a part that does not answer uses up its
 // time, and must leave enough for the second round.
-func (s *Store) decideParts(ctx context.Context, op byte, demands []store.Demand, out *store.Outcome, parts []*part, deadline time.Time) error {
+func (s *Store) decideParts(
+	ctx context.Context, op byte, demands []store.Demand, out *store.Outcome, parts []*part, deadline time.Time,
+) error {
 	first := deadline
 	if op != opPeek {
 		first = deadline.Add(-time.Until(deadline) / 2)
@@ -184,7 +186,9 @@ func (s *Store) countRefused(ctx context.Context, op byte, demands []store.Deman
 // answers. A part without an answer is unavailable; it is an error only if all
 // are. It returns the parts as they were sent: a part whose keys are on two
 // nodes during a migration is sent key by key.
-func (s *Store) requestParts(ctx context.Context, demands []store.Demand, out *store.Outcome, parts []*part, deadline time.Time) ([]*part, error) {
+func (s *Store) requestParts(
+	ctx context.Context, demands []store.Demand, out *store.Outcome, parts []*part, deadline time.Time,
+) ([]*part, error) {
 	submit := func(p *part) {
 		p.request = s.newRequest(p.op, p.shard, demands, p.places, deadline)
 		s.submit(p.request)
@@ -263,7 +267,8 @@ func (s *Store) giveBack(takes store.Takes) {
 	defer cancel()
 	if err := store.SettleError(s.Settle(ctx, takes, takes.Same(0))); err != nil {
 		if ok, suppressed := s.notGivenBack.Allow(time.Now()); ok {
-			s.log.Warn("cannot give back the tokens of a rejected request; they refill over time", "error", s.clean(err), "suppressed", suppressed)
+			s.log.Warn("cannot give back the tokens of a rejected request; they refill over time",
+				"error", s.clean(err), "suppressed", suppressed)
 		}
 	}
 }

@@ -145,7 +145,8 @@ func (f *fleetState) compare(found map[string]string) error {
 	} {
 		if theirs := found[c.field]; theirs != f.own[c.field] {
 			if c.field == fieldShards {
-				return fmt.Errorf("%w: %s is %s in the fleet state %s and %s here", ErrDisagrees, c.what, theirs, f.store.names.fleet(), f.own[c.field])
+				return fmt.Errorf("%w: %s is %s in the fleet state %s and %s here",
+					ErrDisagrees, c.what, theirs, f.store.names.fleet(), f.own[c.field])
 			}
 			return fmt.Errorf("%w: %s differs from the fleet state %s", ErrDisagrees, c.what, f.store.names.fleet())
 		}
@@ -239,7 +240,8 @@ func (f *fleetState) keep(life context.Context) {
 		cancel()
 		if errors.Is(err, ErrDisagrees) {
 			if ok, suppressed := disagrees.Allow(time.Now()); ok {
-				f.store.log.Error("the fleet state has changed: this gateway no longer shares buckets with the others; restart it", "error", err, "suppressed", suppressed)
+				f.store.log.Error("the fleet state has changed: this gateway no longer shares buckets with the others; restart it",
+					"error", err, "suppressed", suppressed)
 			}
 		}
 		f.trouble.Store(&err)
@@ -260,7 +262,8 @@ func (f *fleetState) refresh(ctx context.Context) error {
 		return err
 	}
 	if missing {
-		f.store.log.Warn("Redis has lost its data (FLUSHALL, or a restart without persistence): buckets are full again", "record", f.store.names.fleet())
+		f.store.log.Warn("Redis has lost its data (FLUSHALL, or a restart without persistence): buckets are full again",
+			"record", f.store.names.fleet())
 	}
 	if err := f.compare(found); err != nil {
 		return err

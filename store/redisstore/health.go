@@ -85,7 +85,8 @@ func (s *Store) Health(ctx context.Context) Health {
 		n := &h.Nodes[i]
 		if evicts(n.MemoryPolicy) {
 			h.Warnings = append(h.Warnings, fmt.Sprintf(
-				"%s has maxmemory-policy %s, which may evict buckets that are not full and so hand out tokens twice: use noeviction or volatile-ttl, which evicts those nearest to full",
+				"%s has maxmemory-policy %s, which may evict buckets that are not full and so hand out tokens twice: "+
+					"use noeviction or volatile-ttl, which evicts those nearest to full",
 				n.Addr, n.MemoryPolicy))
 		}
 		if n.Role == "slave" {

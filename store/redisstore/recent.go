@@ -61,7 +61,7 @@ func (q *nodeQueue) count(asked time.Time, err error, isReply bool) {
 		if q.outage() != nil {
 			return // the breaker has logged it
 		}
-		q.store.log.Warn("Redis fails decisions: requests are counted in this process (onFailure local), pass (open) or are refused (closed)",
+		q.store.log.Warn("Redis fails decisions: "+withoutRedis,
 			"node", q.address(), "error", e.failed, "suppressed", e.suppressed)
 		return
 	}

@@ -66,7 +66,7 @@ func (c *scriptCall) build(now int64) {
 	c.args = append(c.args[:0], "EVALSHA", decideSHA, 0)
 	c.holders, c.requests, c.demands, c.settlements = c.holders[:0], c.requests[:0], c.demands[:0], c.settlements[:0]
 	c.answer, c.settled = append(c.answer[:0], "<d"...), c.settled[:0]
-	c.body = appendDouble(c.body[:0], now)
+	c.body = appendDoubles(c.body[:0], now)
 	counts := len(c.body)
 	c.body = append(c.body, 0, 0, 0, 0, 0, 0, 0, 0)
 	demands, settlements := 0, 0
@@ -143,10 +143,7 @@ func (c *scriptCall) addDemands(r *shardRequest, before int) {
 		case d.Alternative && !d.Shadow:
 			kind = 4
 		}
-		c.demands = append(c.demands, kind)
-		c.demands = appendDouble(c.demands, d.Cost)
-		c.demands = appendDouble(c.demands, d.Minimum())
-		c.demands = appendDouble(c.demands, d.MaxWait.Microseconds())
+		c.demands = appendDoubles(append(c.demands, kind), d.Cost, d.Minimum(), d.MaxWait.Microseconds())
 		c.answer = append(c.answer, 'B')
 		if isMixed(d.Bands) {
 			c.answer = append(c.answer, "I2c0"...)
@@ -186,16 +183,14 @@ func (c *scriptCall) addSettle(r *shardRequest, before int) {
 		t := &r.takes[i]
 		c.settlements = c.appendPlace(c.settlements, r.keys[i], t.Bands, -1)
 		c.addHolder(before+i+1, r.keys[i], t.Bands, t.Holder)
-		c.settlements = appendDouble(c.settlements, t.Cost)
-		c.settlements = appendDouble(c.settlements, r.actual[i])
-		c.settlements = appendDouble(c.settlements, t.At)
+		c.settlements = appendDoubles(c.settlements, t.Cost, r.actual[i], t.At)
 		c.settled = append(c.settled, 'd')
 		for j := range t.Bands {
 			due := t.At
 			if len(t.Due) > j {
 				due = t.Due[j]
 			}
-			c.settlements = appendDouble(c.settlements, due)
+			c.settlements = appendDoubles(c.settlements, due)
 		}
 	}
 }
@@ -299,11 +294,7 @@ func slotBand(bands []store.ExactBand) int {
 
 func appendDoubles(b []byte, numbers ...int64) []byte {
 	for _, n := range numbers {
-		b = appendDouble(b, n)
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(float64(n)))
 	}
 	return b
-}
-
-func appendDouble(b []byte, n int64) []byte {
-	return binary.LittleEndian.AppendUint64(b, math.Float64bits(float64(n)))
 }

@@ -183,8 +183,7 @@ func (s *Store) await(ctx context.Context, r *shardRequest) error {
 		q.count(asked, err, reply)
 	case err != nil:
 		if ok, suppressed := s.noNode.Allow(time.Now()); ok {
-			s.log.Warn("no Redis server is known for some buckets: requests are counted in this process (onFailure local), pass (open) or are refused (closed)",
-				"error", err, "suppressed", suppressed)
+			s.log.Warn("no Redis server is known for some buckets: "+withoutRedis, "error", err, "suppressed", suppressed)
 		}
 	}
 	return err

@@ -82,7 +82,10 @@ func (t *topology) reach(addr string) *nodeQueue {
 	if t.closed {
 		return nil
 	}
-	q := &nodeQueue{store: t.store, addr: addr, work: make(chan bool, mostCalls), loaded: logthrottle.New(time.Second), reopened: logthrottle.New(10 * time.Second)}
+	q := &nodeQueue{
+		store: t.store, addr: addr, work: make(chan bool, mostCalls),
+		loaded: logthrottle.New(time.Second), reopened: logthrottle.New(10 * time.Second),
+	}
 	q.client.Store(t.target.connect(addr, t.store.config))
 	t.queues[addr] = q
 	return q
