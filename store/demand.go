@@ -122,7 +122,8 @@ func CheckDemands(demands []Demand) error {
 			}
 		}
 		if counts && !d.countsSoundly() {
-			return fmt.Errorf("%w: counting refused hits takes one quota, without a least cost, a wait or an overdraft, and an alternative does so", ErrDemand)
+			return fmt.Errorf("%w: counting refused hits takes one quota, "+
+				"without a least cost, a wait or an overdraft, and an alternative does so", ErrDemand)
 		}
 		if slots > 1 {
 			return fmt.Errorf("%w: %d bands of rule %s limit concurrency, at most one can", ErrDemand, slots, d.Key.Rule)

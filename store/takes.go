@@ -37,8 +37,8 @@ func (t *Taken) Correction(actual int64) int64 {
 	return t.Cost + max(0, actual-t.Asked)
 }
 
-// Settlement is the result of settling one take, or all of a request together, in whole tokens. Of several bands it is that of the band that
-// changed least.
+// Settlement is the result of settling one take, or all of a request together, in whole
+// tokens. Of several bands it is that of the band that changed least.
 type Settlement struct {
 	// Returned came back. It may be less than the difference: what could
 	// have been handed out twice does not come back.
@@ -75,7 +75,10 @@ func NewTakes(demands []Demand, out *Outcome) Takes {
 		if takes == nil {
 			takes = make(Takes, 0, len(demands)-i)
 		}
-		taken := Taken{Key: d.Key, Bands: d.Bands, Cost: result.Granted, Asked: result.Granted, Source: result.Source, At: result.Now, Holder: d.Holder}
+		taken := Taken{
+			Key: d.Key, Bands: d.Bands, Holder: d.Holder,
+			Cost: result.Granted, Asked: result.Granted, Source: result.Source, At: result.Now,
+		}
 		if d.Overdraft || d.CountsRefused() {
 			taken.Asked = d.Cost
 		}

@@ -39,7 +39,8 @@ const (
 
 // ErrTooFine is returned for a band whose numbers cannot be held exactly
 // below MaxUnits at any clock tick.
-var ErrTooFine = errors.New("capacity, refill tokens and period do not fit exact 53-bit arithmetic: use a smaller capacity or rounder numbers (refill tokens that share factors with the period)")
+var ErrTooFine = errors.New("capacity, refill tokens and period do not fit exact 53-bit arithmetic: " +
+	"use a smaller capacity or rounder numbers (refill tokens that share factors with the period)")
 
 // ErrTooSlow is returned for a band that would take decades to refill.
 var ErrTooSlow = errors.New("an empty bucket would take more than 35 years to refill: use a smaller capacity or more refill tokens")
@@ -196,7 +197,8 @@ func NewConcurrency(id uint32, capacity int64, hold time.Duration) (Band, error)
 		return Band{}, fmt.Errorf("capacity must be between 1 and %d, not %d", maxHolders, capacity)
 	}
 	if hold < minHold || hold > maxHold || hold%time.Millisecond != 0 {
-		return Band{}, fmt.Errorf("hold must be whole milliseconds between %s and %s, not %s", period.Format(minHold), period.Format(maxHold), period.Format(hold))
+		return Band{}, fmt.Errorf("hold must be whole milliseconds between %s and %s, not %s",
+			period.Format(minHold), period.Format(maxHold), period.Format(hold))
 	}
 	return Band{
 		Kind: Concurrency, ID: id, Capacity: capacity, Tick: 1, Unit: 1, Rate: 1,

@@ -39,7 +39,8 @@ type View = bucket.View
 // Settle corrects one take of a receipt to the cost that is known now. It
 // reports whether that changed the state.
 func Settle(t *store.Taken, state *State, actual, now int64) (s store.Settlement, changed bool) {
-	tokens, changed := state.Settle(t.Bands, bucket.Booking{Cost: t.Cost, At: t.At, Due: t.Due, Holder: t.Holder}, t.Correction(actual), now)
+	booked := bucket.Booking{Cost: t.Cost, At: t.At, Due: t.Due, Holder: t.Holder}
+	tokens, changed := state.Settle(t.Bands, booked, t.Correction(actual), now)
 	return Settlement(tokens), changed
 }
 

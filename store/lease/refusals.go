@@ -123,7 +123,8 @@ func (r *refusals) note(sent time.Time, generation uint64, demands []store.Deman
 		if result.Granted > 0 || result.Status == store.OK {
 			r.drop(d.Key.ID) // less is left than it says, or there was enough
 		}
-		if result.Status != store.Rejected || result.Source != store.FromStore || slices.ContainsFunc(d.Bands, isConcurrency) || d.CountsRefused() {
+		if result.Status != store.Rejected || result.Source != store.FromStore ||
+			slices.ContainsFunc(d.Bands, isConcurrency) || d.CountsRefused() {
 			continue
 		}
 		kept := &refusal{key: d.Key.ID, bands: d.Bands, generation: generation, sent: sent, cost: d.Minimum(), result: *result}
@@ -139,7 +140,8 @@ func (r *refusals) note(sent time.Time, generation uint64, demands []store.Deman
 // at most as long as half of the bucket needs to come back, so that nothing is lost
 // while all gateways pause.
 func (known *refusal) pauseAfter(last *refusal) {
-	if last == nil || last.key != known.key || last.generation != known.generation || last.cost < known.cost || !slices.Equal(last.bands, known.bands) {
+	if last == nil || last.key != known.key || last.generation != known.generation ||
+		last.cost < known.cost || !slices.Equal(last.bands, known.bands) {
 		return
 	}
 	passed := known.sent.Sub(last.sent)

@@ -34,14 +34,14 @@ func newAnnouncements() announcements {
 func (s *Store) Resets() uint64 { return s.fleet.changes.Load() }
 
 // listen keeps a subscription until the store is closed.
-func (r *fleetState) listen(life context.Context) {
-	s, tried := r.store, sync.OnceFunc(func() { close(r.tried) })
+func (f *fleetState) listen(life context.Context) {
+	s, tried := f.store, sync.OnceFunc(func() { close(f.tried) })
 	for failures := 0; life.Err() == nil; {
-		err := r.hear(life, func() {
+		err := f.hear(life, func() {
 			failures = 0
-			r.setUnheard(nil)
+			f.setUnheard(nil)
 			tried()
-			signal(r.announced) // some may have been missed
+			signal(f.announced) // some may have been missed
 		})
 		if life.Err() != nil {
 			return
@@ -53,7 +53,7 @@ func (r *fleetState) listen(life context.Context) {
 			failures++
 		}
 		if failures > 1 || errors.As(err, new(redis.Error)) { // one lost connection is no reason for a warning
-			r.setUnheard(err)
+			f.setUnheard(err)
 		}
 		tried()
 		select {
@@ -63,32 +63,32 @@ func (r *fleetState) listen(life context.Context) {
 	}
 }
 
-func (r *fleetState) setUnheard(err error) {
-	if former := r.unheard.Swap(&err); err == nil || former != nil && *former != nil {
+func (f *fleetState) setUnheard(err error) {
+	if former := f.unheard.Swap(&err); err == nil || former != nil && *former != nil {
 		return
 	}
-	r.store.log.Warn("cannot subscribe to announcements: resets of other gateways are seen later", "channel", r.store.names.resets(),
-		"after", r.store.config.Refresh.String(), "error", r.store.clean(err))
+	f.store.log.Warn("cannot subscribe to announcements: resets of other gateways are seen later", "channel", f.store.names.resets(),
+		"after", f.store.config.Refresh.String(), "error", f.store.clean(err))
 }
 
 // hear receives announcements until the subscription fails, or its server is no
 // longer the one to ask. In a cluster every server passes on all of them.
-func (r *fleetState) hear(life context.Context, subscribed func()) error {
-	s := r.store
-	l := s.nodes.holder(s.names.fleet(), "")
-	if l == nil {
+func (f *fleetState) hear(life context.Context, subscribed func()) error {
+	s := f.store
+	q := s.nodes.holder(s.names.fleet(), "")
+	if q == nil {
 		return errNoNode
 	}
-	if err := l.refusal(); err != nil {
+	if err := q.refusal(); err != nil {
 		return err
 	}
-	client := l.client.Load()
+	client := q.client.Load()
 	subscription := client.Subscribe(life)
 	defer func() { _ = subscription.Close() }()
 	defer context.AfterFunc(life, func() { _ = subscription.Close() })() // ends a receive
 	subscribe := func() error {
 		// Short: Close waits for a server that does not answer.
-		ctx, cancel := context.WithTimeout(life, min(l.connectTimeout(), 500*time.Millisecond))
+		ctx, cancel := context.WithTimeout(life, min(q.connectTimeout(), 500*time.Millisecond))
 		defer cancel()
 		return subscription.Subscribe(ctx, s.names.resets())
 	}
@@ -99,14 +99,14 @@ func (r *fleetState) hear(life context.Context, subscribed func()) error {
 		message, err := subscription.ReceiveTimeout(life, maxSilence)
 		switch _, isConfirmation := message.(*redis.Subscription); {
 		case err == nil && !isConfirmation:
-			signal(r.announced)
+			signal(f.announced)
 		case err == nil && !confirmed:
 			confirmed = true
 			subscribed()
 		case err == nil:
 		case !isTimeout(err) || silent:
 			return err
-		case l.client.Load() != client || s.nodes.holder(s.names.fleet(), "") != l:
+		case q.client.Load() != client || s.nodes.holder(s.names.fleet(), "") != q:
 			return nil
 		default:
 			// Subscribing again is answered: a connection may be dead without a sign.
@@ -119,28 +119,29 @@ func (r *fleetState) hear(life context.Context, subscribed func()) error {
 }
 
 // noteAnnounced notes whether a reset could be announced.
-func (r *fleetState) noteAnnounced(ok bool) {
-	if r.untold.Swap(!ok) || ok {
+func (f *fleetState) noteAnnounced(ok bool) {
+	if f.untold.Swap(!ok) || ok {
 		return
 	}
-	r.store.log.Warn("cannot announce a reset: other gateways see it later", "channel", r.store.names.resets(),
-		"after", r.store.config.Refresh.String(), "error", "the user may not PUBLISH")
+	f.store.log.Warn("cannot announce a reset: other gateways see it later", "channel", f.store.names.resets(),
+		"after", f.store.config.Refresh.String(), "error", "the user may not PUBLISH")
 }
 
 // quiet returns why resets are seen late. It waits for the first subscription, but
 // not longer than a decision.
-func (r *fleetState) quiet(ctx context.Context) error {
+func (f *fleetState) quiet(ctx context.Context) error {
 	select {
-	case <-r.tried:
-	case <-time.After(r.store.config.Timeout):
+	case <-f.tried:
+	case <-time.After(f.store.config.Timeout):
 	case <-ctx.Done():
 	}
 	why := "the user may not PUBLISH"
-	if err := r.unheard.Load(); err != nil && *err != nil {
-		why = r.store.clean(*err).Error()
-	} else if !r.untold.Load() {
+	if err := f.unheard.Load(); err != nil && *err != nil {
+		why = f.store.clean(*err).Error()
+	} else if !f.untold.Load() {
 		return nil
 	}
-	return fmt.Errorf("resets are seen by other gateways after up to %v, not at once, since the channel %s cannot be used: %s: see https://fluxgate.github.io/fluxgate/redis#acl",
-		r.store.config.Refresh, r.store.names.resets(), why)
+	return fmt.Errorf("resets are seen by other gateways after up to %v, not at once, "+
+		"since the channel %s cannot be used: %s: see https://fluxgate.github.io/fluxgate/redis#acl",
+		f.store.config.Refresh, f.store.names.resets(), why)
 }

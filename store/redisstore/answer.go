@@ -19,143 +19,143 @@ type answerReader struct {
 	bad  bool
 }
 
-func (r *answerReader) take(n int) string {
-	if len(r.rest) < n {
-		r.bad = true
-		r.rest = ""
+func (a *answerReader) take(n int) string {
+	if len(a.rest) < n {
+		a.bad = true
+		a.rest = ""
 		return string(make([]byte, n))
 	}
-	piece := r.rest[:n]
-	r.rest = r.rest[n:]
+	piece := a.rest[:n]
+	a.rest = a.rest[n:]
 	return piece
 }
 
-func (r *answerReader) byte() byte { return r.take(1)[0] }
+func (a *answerReader) byte() byte { return a.take(1)[0] }
 
 // status is a status that the script gives.
-func (r *answerReader) status() store.Status {
-	s := store.Status(r.byte())
+func (a *answerReader) status() store.Status {
+	s := store.Status(a.byte())
 	if s > store.Unavailable {
-		r.bad = true
+		a.bad = true
 		return store.Unavailable
 	}
 	return s
 }
 
 // number is a whole number that a double holds exactly.
-func (r *answerReader) number() int64 {
+func (a *answerReader) number() int64 {
 	var raw [8]byte
-	copy(raw[:], r.take(8))
+	copy(raw[:], a.take(8))
 	x := math.Float64frombits(binary.LittleEndian.Uint64(raw[:]))
 	if !(math.Abs(x) <= bucket.MaxUnits) || x != math.Trunc(x) {
-		r.bad = true
+		a.bad = true
 		return 0
 	}
 	return int64(x)
 }
 
 // level is a number of used units.
-func (r *answerReader) level() int64 {
-	n := r.number()
+func (a *answerReader) level() int64 {
+	n := a.number()
 	if n < 0 {
-		r.bad = true
+		a.bad = true
 		return 0
 	}
 	return n
 }
 
 // value is a stored value, or the version of one that cannot be read.
-func (r *answerReader) value() (state bucket.State, of int64) {
-	n := r.take(2)
-	value := r.take(int(n[0]) | int(n[1])<<8)
+func (a *answerReader) value() (state bucket.State, of int64) {
+	n := a.take(2)
+	value := a.take(int(n[0]) | int(n[1])<<8)
 	if len(value) == 1 {
 		return state, int64(value[0])
 	}
 	state, ok := decodeValue(value)
-	r.bad = r.bad || !ok
+	a.bad = a.bad || !ok
 	return state, version
 }
 
 // read gives the requests of a call their answers.
-func (q *scriptCall) read(reply string) (rest string, err error) {
-	r := answerReader{rest: reply}
-	now := r.number()
-	for _, a := range q.batch {
-		if a.op == opSettle {
+func (c *scriptCall) read(reply string) (rest string, err error) {
+	a := answerReader{rest: reply}
+	now := a.number()
+	for _, r := range c.batch {
+		if r.op == opSettle {
 			continue
 		}
-		a.now = now
-		a.admitted = r.byte() == 1
-		a.statuses, a.levels, a.states, a.slots, a.unreadable = a.statuses[:0], a.levels[:0], a.states[:0], a.slots[:0], false
-		for i := range a.demands {
-			status, first := r.status(), len(a.levels)
-			a.statuses = append(a.statuses, status)
-			if isMixed(a.demands[i].Bands) {
-				state, version := r.value()
-				a.states = append(a.states, state)
-				if slotBand(a.demands[i].Bands) >= 0 {
-					a.slots = append(a.slots, r.level(), r.level())
+		r.now = now
+		r.admitted = a.byte() == 1
+		r.statuses, r.levels, r.states, r.slots, r.unreadable = r.statuses[:0], r.levels[:0], r.states[:0], r.slots[:0], false
+		for i := range r.demands {
+			status, first := a.status(), len(r.levels)
+			r.statuses = append(r.statuses, status)
+			if isMixed(r.demands[i].Bands) {
+				state, version := a.value()
+				r.states = append(r.states, state)
+				if slotBand(r.demands[i].Bands) >= 0 {
+					r.slots = append(r.slots, a.level(), a.level())
 				}
 				if status == store.Unavailable {
-					a.unreadable, a.version = true, version
+					r.unreadable, r.version = true, version
 				}
 				continue
 			}
-			for range a.demands[i].Bands {
-				a.levels = append(a.levels, r.level())
+			for range r.demands[i].Bands {
+				r.levels = append(r.levels, a.level())
 			}
 			if status == store.Unavailable {
-				a.unreadable, a.version = true, a.levels[first]
+				r.unreadable, r.version = true, r.levels[first]
 			}
 		}
 	}
-	for _, a := range q.batch {
-		if a.op != opSettle {
+	for _, r := range c.batch {
+		if r.op != opSettle {
 			continue
 		}
-		a.now, a.tokens = now, a.tokens[:0]
-		for range a.takes {
-			a.tokens = append(a.tokens, r.number())
+		r.now, r.tokens = now, r.tokens[:0]
+		for range r.takes {
+			r.tokens = append(r.tokens, a.number())
 		}
 	}
-	if r.bad {
+	if a.bad {
 		return "", errAnswer
 	}
-	return r.rest, nil
+	return a.rest, nil
 }
 
 // fill writes the answer into an outcome, each demand at the place that
 // places gives it, or in order. What the script sends are levels or states;
 // everything that people read off them is computed here, by the same arithmetic.
-func (a *shardRequest) fill(out *store.Outcome, places []int) {
-	levels, states, slots := a.levels, a.states, a.slots
-	for i := range a.demands {
+func (r *shardRequest) fill(out *store.Outcome, places []int) {
+	levels, states, slots := r.levels, r.states, r.slots
+	for i := range r.demands {
 		place := i
 		if places != nil {
 			place = places[i]
 		}
-		d, result := &a.demands[i], &out.Results[place]
-		view := bucket.View{Now: a.now}
+		d, result := &r.demands[i], &out.Results[place]
+		view := bucket.View{Now: r.now}
 		if isMixed(d.Bands) {
-			states[0].View(d.Bands, a.now, &view)
+			states[0].View(d.Bands, r.now, &view)
 			states = states[1:]
 			if at := slotBand(d.Bands); at >= 0 {
 				view.Levels[at], view.Steps[at].First = slots[0], slots[1]
-				view.Steps[at].Last = a.now + d.Bands[at].Period.Microseconds()
+				view.Steps[at].Last = r.now + d.Bands[at].Period.Microseconds()
 				slots = slots[2:]
 			}
 		} else {
 			copy(view.Levels[:], levels[:len(d.Bands)])
 			levels = levels[len(d.Bands):]
 		}
-		if a.statuses[i] == store.Unavailable {
+		if r.statuses[i] == store.Unavailable {
 			result.Status = store.Unavailable
 			continue
 		}
 		bucketmath.Evaluate(d, &view, result)
-		result.Status = a.statuses[i]
-		taken := d.Debited(result.Status) || a.admitted && result.Status == store.OK
-		if taken && a.op != opPeek {
+		result.Status = r.statuses[i]
+		taken := d.Debited(result.Status) || r.admitted && result.Status == store.OK
+		if taken && r.op != opPeek {
 			bucketmath.Take(d, &view, result)
 		}
 		bucketmath.Report(d.Bands, &view, result)

@@ -20,51 +20,51 @@ func FuzzAnswer(f *testing.F) {
 		settle.takes, settle.actual, settle.keys = []store.Taken{{Bands: two, Cost: 3}}, []int64{1}, []string{"a"}
 		return &scriptCall{batch: []*shardRequest{take, settle, peek}}
 	}
-	whole := appendDouble(nil, 1_700_000_000_123_456)
+	whole := appendDoubles(nil, 1_700_000_000_123_456)
 	whole = append(whole, 1, 0)
-	whole = appendDouble(appendDouble(whole, 0), two[1].Unit)
-	whole = appendDouble(append(whole, 0), two[0].Limit)
-	whole = appendDouble(append(whole, 1, 0), 0)
-	whole = appendDouble(whole, -2)
+	whole = appendDoubles(whole, 0, two[1].Unit)
+	whole = appendDoubles(append(whole, 0), two[0].Limit)
+	whole = appendDoubles(append(whole, 1, 0), 0)
+	whole = appendDoubles(whole, -2)
 	f.Add(string(whole))
 	f.Add(string(whole[:len(whole)-1]))
 	f.Add("")
-	f.Add(string(appendDouble(nil, 1)) + "\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff")
+	f.Add(string(appendDoubles(nil, 1)) + "\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff")
 	f.Fuzz(func(t *testing.T, reply string) {
-		q := make3()
-		q.build(0)
-		rest, err := q.read(reply)
+		c := make3()
+		c.build(0)
+		rest, err := c.read(reply)
 		if err != nil {
 			return
 		}
 		if len(rest) > len(reply) {
 			t.Fatalf("%d bytes are left of %d", len(rest), len(reply))
 		}
-		for _, a := range q.batch {
-			if a.op == opSettle {
+		for _, r := range c.batch {
+			if r.op == opSettle {
 				continue
 			}
-			for _, s := range a.statuses {
-				if s > store.Unavailable || s == store.Unavailable && !a.unreadable {
+			for _, s := range r.statuses {
+				if s > store.Unavailable || s == store.Unavailable && !r.unreadable {
 					t.Fatalf("status %d", s)
 				}
 			}
-			for _, level := range a.levels {
+			for _, level := range r.levels {
 				if level < 0 || level > bucket.MaxUnits {
 					t.Fatalf("level %d", level)
 				}
 			}
 			var out store.Outcome
-			out.Prepare(a.demands)
-			a.fill(&out, nil)
-			for i, r := range out.Results {
-				for j, b := range r.Bands {
-					if b.Remaining < 0 || b.Remaining > a.demands[i].Bands[j].Capacity {
-						t.Fatalf("%d tokens left of %d", b.Remaining, a.demands[i].Bands[j].Capacity)
+			out.Prepare(r.demands)
+			r.fill(&out, nil)
+			for i, result := range out.Results {
+				for j, b := range result.Bands {
+					if b.Remaining < 0 || b.Remaining > r.demands[i].Bands[j].Capacity {
+						t.Fatalf("%d tokens left of %d", b.Remaining, r.demands[i].Bands[j].Capacity)
 					}
 				}
 			}
-			a.withdrawal()
+			r.withdrawal()
 		}
 	})
 }

@@ -49,6 +49,9 @@ const (
 	probeScript = "return redis.call('DEL', KEYS[1])"
 )
 
+// withoutRedis is what log lines say of requests that Redis does not decide.
+const withoutRedis = "requests are counted in this process (onFailure local), pass (open) or are refused (closed)"
+
 // outage is a time in which a node is not asked.
 type outage struct {
 	since time.Time // of the first failure
@@ -72,29 +75,29 @@ type breaker struct {
 }
 
 // refuses returns whether a request is not sent.
-func (b *breaker) refuses(a *shardRequest) bool {
+func (b *breaker) refuses(r *shardRequest) bool {
 	if b.outage == nil {
 		return false
 	}
-	b.charges = b.charges || a.charge
-	return !b.charging || !a.charge && a.op != opSettle
+	b.charges = b.charges || r.charge
+	return !b.charging || !r.charge && r.op != opSettle
 }
 
 // outage returns why the node is not asked, or nil.
-func (l *nodeQueue) outage() *outage {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.breaker.outage
+func (q *nodeQueue) outage() *outage {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.breaker.outage
 }
 
 // refusal returns why no other commands are sent to the node, or nil.
-func (l *nodeQueue) refusal() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.breaker.outage == nil || l.breaker.charging {
+func (q *nodeQueue) refusal() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.breaker.outage == nil || q.breaker.charging {
 		return nil
 	}
-	return l.breaker.outage.err
+	return q.breaker.outage.err
 }
 
 // isTimeout reports whether a call had no answer in time.
@@ -109,10 +112,10 @@ func countsAsFailure(err error) bool {
 		errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) || errors.Is(err, errAnswer) {
 		return false
 	}
-	switch refusalOf(err) {
+	switch resultOf(err) {
 	case notNow, notReached:
 		return true
-	case ran:
+	case mayHaveRun:
 		var reply redis.Error
 		return !errors.As(err, &reply)
 	}
@@ -126,10 +129,10 @@ const noticedLate = 4
 // was too busy to send it or to notice its answer in time, and the server has answered
 // others meanwhile. A busy process has to notice an outage too: without such an answer only
 // the first timeouts are excused. The lock of the queue is held.
-func (l *nodeQueue) says(err error, start, deadline time.Time) bool {
-	timeout, b := l.store.config.Timeout, &l.breaker
-	busy := errors.As(err, new(ownDelay)) ||
-		isTimeout(err) && (time.Since(start) <= timeout/2 || errors.Is(err, context.DeadlineExceeded) && time.Since(deadline) > timeout/noticedLate)
+func (q *nodeQueue) says(err error, start, deadline time.Time) bool {
+	timeout, b := q.store.config.Timeout, &q.breaker
+	late := errors.Is(err, context.DeadlineExceeded) && time.Since(deadline) > timeout/noticedLate
+	busy := errors.As(err, new(ownDelay)) || isTimeout(err) && (late || time.Since(start) <= timeout/2)
 	if !busy || b.excused >= failuresInRow && b.answered.Before(start) {
 		return true
 	}
@@ -138,23 +141,23 @@ func (l *nodeQueue) says(err error, start, deadline time.Time) bool {
 }
 
 // noteCall records how a call over a client ended.
-func (l *nodeQueue) noteCall(client *redis.Client, err error) {
+func (q *nodeQueue) noteCall(client *redis.Client, err error) {
 	counts := countsAsFailure(err)
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	switch {
-	case l.client.Load() != client: // it tells nothing about the connections of the probe
+	case q.client.Load() != client: // it tells nothing about the connections of the probe
 	case counts && !errors.As(err, new(ownDelay)):
-		l.note(err)
+		q.note(err)
 	case isAnswer(err):
-		l.note(nil)
+		q.note(nil)
 	}
 }
 
 // note records how a call ended, and opens the breaker if it must. The lock of
 // the queue is held.
-func (l *nodeQueue) note(failure error) {
-	b := &l.breaker
+func (q *nodeQueue) note(failure error) {
+	b := &q.breaker
 	b.recent <<= 1
 	if failure == nil {
 		b.inRow, b.excused, b.answered = 0, 0, time.Now()
@@ -165,64 +168,65 @@ func (l *nodeQueue) note(failure error) {
 		b.first = time.Now()
 	}
 	if b.outage == nil && (b.inRow >= failuresInRow || bits.OnesCount16(b.recent) >= failuresOfRecent) {
-		l.open(failure)
+		q.open(failure)
 	}
 }
 
 // open stops the calls to the node and answers the waiting requests. The lock
 // of the queue is held.
-func (l *nodeQueue) open(cause error) {
-	o := l.newOutage(l.breaker.first, cause)
-	l.breaker.outage = o
-	for _, a := range l.queue {
-		l.store.answer(a, o.err)
+func (q *nodeQueue) open(cause error) {
+	o := q.newOutage(q.breaker.first, cause)
+	q.breaker.outage = o
+	for _, r := range q.queue {
+		q.store.answer(r, o.err)
 	}
-	clear(l.queue)
-	l.queue, l.waiting = l.queue[:0], 0
+	clear(q.queue)
+	q.queue, q.waiting = q.queue[:0], 0
 	pause, log, suppressed := firstPause, true, 0
-	if time.Since(l.breaker.closedAt) < soon {
+	if time.Since(q.breaker.closedAt) < soon {
 		pause = longestPause // the last probe succeeded too early
-		log, suppressed = l.reopened.Allow(time.Now())
+		log, suppressed = q.reopened.Allow(time.Now())
 	}
-	l.store.work.Go(func(life context.Context) {
+	q.store.work.Go(func(life context.Context) {
 		if log {
-			l.store.log.Warn("Redis does not answer: requests are counted in this process (onFailure local), pass (open) or are refused (closed)",
-				"node", l.address(), "error", o.cause, "suppressed", suppressed)
+			q.store.log.Warn("Redis does not answer: "+withoutRedis,
+				"node", q.address(), "error", o.cause, "suppressed", suppressed)
 		}
-		l.probeUntilClosed(life, pause, log)
+		q.probeUntilClosed(life, pause, log)
 	})
 }
 
-func (l *nodeQueue) newOutage(since time.Time, cause error) *outage {
-	cause = l.store.clean(cause)
-	err := fmt.Errorf("%w: %w: %s does not answer: %w", ErrUnavailable, store.ErrNotSent, l.address(), cause)
+func (q *nodeQueue) newOutage(since time.Time, cause error) *outage {
+	cause = q.store.clean(cause)
+	err := fmt.Errorf("%w: %w: %s does not answer: %w", ErrUnavailable, store.ErrNotSent, q.address(), cause)
 	return &outage{since: since, cause: cause, err: err}
 }
 
 // probeUntilClosed probes the node until it answers or has left the cluster.
-func (l *nodeQueue) probeUntilClosed(life context.Context, pause time.Duration, log bool) {
-	for l.store.nodes.has(l) {
+func (q *nodeQueue) probeUntilClosed(life context.Context, pause time.Duration, log bool) {
+	for q.store.nodes.has(q) {
 		select {
 		case <-time.After(pause/2 + rand.N(pause)): //nolint:gosec // jitter, not a secret
 		case <-life.Done():
 			return
 		}
-		client, err := l.probe(life)
+		client, err := q.probe(life)
 		if err == nil {
-			l.close(life, client, log)
+			q.close(life, client, log)
 			return
 		}
-		l.mu.Lock()
-		since := l.breaker.outage.since
-		l.breaker.outage = l.newOutage(since, err)
-		l.mu.Unlock()
-		l.store.nodes.refreshSoon() // another node may hold its shards by now
+		q.mu.Lock()
+		since := q.breaker.outage.since
+		q.breaker.outage = q.newOutage(since, err)
+		q.mu.Unlock()
+		q.store.nodes.refreshSoon() // another node may hold its shards by now
 		pause = min(2*pause, longestPause)
-		if l.shard() < 0 {
+		if q.shard() < 0 {
 			pause = idlePause
 			if log {
 				log = false
-				l.store.log.Info("Redis still does not answer; its buckets are on another server now", "node", l.address(), "after", sinceText(since))
+				q.store.log.Info("Redis still does not answer; its buckets are on another server now",
+					"node", q.address(), "after", sinceText(since))
 			}
 		}
 	}
@@ -231,7 +235,7 @@ func (l *nodeQueue) probeUntilClosed(life context.Context, pause time.Duration, 
 func sinceText(t time.Time) string { return time.Since(t).Round(time.Millisecond).String() }
 
 // shard is one of the node's shards, or -1.
-func (l *nodeQueue) shard() int { return slices.Index(*l.store.nodes.shards.Load(), l) }
+func (q *nodeQueue) shard() int { return slices.Index(*q.store.nodes.shards.Load(), q) }
 
 // close sends calls again, over the connections of the probe: those from before
 // the outage may be dead, and go-redis waits before it opens new ones.
@@ -240,36 +244,36 @@ func (l *nodeQueue) shard() int { return slices.Index(*l.store.nodes.shards.Load
 // outage lasted, at most a second: other gateways see the node again a little
 // later, and what they granted meanwhile must not be handed out before they have
 // charged it.
-func (l *nodeQueue) close(life context.Context, client *redis.Client, log bool) {
-	_ = l.client.Swap(client).Close()
-	l.mu.Lock()
-	since := l.breaker.outage.since
-	l.breaker.charging = l.breaker.charges
-	l.mu.Unlock()
-	l.store.wakeFleet()
-	l.store.nodes.refreshSoon()
-	if l.breaker.charging { // no other goroutine changes it
+func (q *nodeQueue) close(life context.Context, client *redis.Client, log bool) {
+	_ = q.client.Swap(client).Close()
+	q.mu.Lock()
+	since := q.breaker.outage.since
+	q.breaker.charging = q.breaker.charges
+	q.mu.Unlock()
+	q.store.wakeFleet()
+	q.store.nodes.refreshSoon()
+	if q.breaker.charging { // no other goroutine changes it
 		select {
 		case <-time.After(min(longestHold, time.Since(since))):
 		case <-life.Done():
 			return
 		}
 	}
-	l.recent.forget() // before decisions succeed
-	l.mu.Lock()
-	l.breaker = breaker{closedAt: time.Now()}
-	l.connected = false // on a slow network more connections are needed
-	l.mu.Unlock()
+	q.recent.forget() // before decisions succeed
+	q.mu.Lock()
+	q.breaker = breaker{closedAt: time.Now()}
+	q.connected = false // on a slow network more connections are needed
+	q.mu.Unlock()
 	if log {
-		l.store.log.Info("Redis answers again", "node", l.address(), "after", sinceText(since))
+		q.store.log.Info("Redis answers again", "node", q.address(), "after", sinceText(since))
 	}
 }
 
 // probe returns a client with connections to the node, or an error if the node
 // would not run a decision in time.
-func (l *nodeQueue) probe(life context.Context) (*redis.Client, error) {
-	client := l.store.nodes.target.connect(l.addr, l.store.config)
-	if err := l.connect(life, client); err != nil {
+func (q *nodeQueue) probe(life context.Context) (*redis.Client, error) {
+	client := q.store.nodes.target.connect(q.addr, q.store.config)
+	if err := q.connect(life, client); err != nil {
 		_ = client.Close()
 		return nil, err
 	}
@@ -278,8 +282,8 @@ func (l *nodeQueue) probe(life context.Context) (*redis.Client, error) {
 
 // runProbe returns an error unless the node would run a decision, or answers why
 // it does not. The key does not exist, and is in a slot of the node.
-func (l *nodeQueue) runProbe(ctx context.Context, on redis.Cmdable) error {
-	err := on.Eval(ctx, probeScript, []string{l.store.names.probe(max(0, l.shard()))}).Err()
+func (q *nodeQueue) runProbe(ctx context.Context, on redis.Cmdable) error {
+	err := on.Eval(ctx, probeScript, []string{q.store.names.probe(max(0, q.shard()))}).Err()
 	if isAnswer(err) {
 		return nil
 	}
@@ -289,24 +293,24 @@ func (l *nodeQueue) runProbe(ctx context.Context, on redis.Cmdable) error {
 // isAnswer reports whether the result of a call proves that its node runs calls.
 func isAnswer(err error) bool {
 	var reply redis.Error
-	return err == nil || errors.As(err, &reply) && refusalOf(err) != notNow
+	return err == nil || errors.As(err, &reply) && resultOf(err) != notNow
 }
 
 // connect opens the connections that calls need: a few, or on a slow network as
 // many as there can be calls in flight, because a call that had to open its own
 // would be late. Connecting may take longer than a call, which it tries too.
-func (l *nodeQueue) connect(life context.Context, client *redis.Client) error {
-	timeout := l.store.config.Timeout
-	ctx, cancel := context.WithTimeout(life, l.connectTimeout())
+func (q *nodeQueue) connect(life context.Context, client *redis.Client) error {
+	timeout := q.store.config.Timeout
+	ctx, cancel := context.WithTimeout(life, q.connectTimeout())
 	defer cancel()
-	if err := l.openConnections(ctx, client, eagerCalls); err != nil {
+	if err := q.openConnections(ctx, client, eagerCalls); err != nil {
 		return err
 	}
 	call, cancelCall := context.WithTimeout(ctx, timeout)
 	defer cancelCall()
 	start := time.Now()
 	tried := make(chan error, 1)
-	go func() { tried <- l.runProbe(call, client) }()
+	go func() { tried <- q.runProbe(call, client) }()
 	select {
 	case err := <-tried:
 		if err != nil {
@@ -315,33 +319,33 @@ func (l *nodeQueue) connect(life context.Context, client *redis.Client) error {
 	case <-call.Done(): // go-redis does not notice that the store is closed
 		return call.Err()
 	}
-	if time.Since(start) > l.slow() {
-		if former := l.client.Load(); former != client {
+	if time.Since(start) > q.slow() {
+		if former := q.client.Load(); former != client {
 			_ = former.Close() // or there would be too many connections
 		}
-		return l.openConnections(ctx, client, mostCalls)
+		return q.openConnections(ctx, client, mostCalls)
 	}
 	return nil
 }
 
 // connectTimeout bounds opening connections.
-func (l *nodeQueue) connectTimeout() time.Duration {
-	timeout := l.store.config.Timeout
+func (q *nodeQueue) connectTimeout() time.Duration {
+	timeout := q.store.config.Timeout
 	return max(timeout, min(5*timeout, time.Second))
 }
 
 // slow is the round trip from which on connections are opened ahead.
-func (l *nodeQueue) slow() time.Duration { return l.store.config.Timeout / 8 }
+func (q *nodeQueue) slow() time.Duration { return q.store.config.Timeout / 8 }
 
 // openConnections opens connections until a client has n. It does not wait for
 // them when the store is closed, which ends them.
-func (l *nodeQueue) openConnections(ctx context.Context, client *redis.Client, n int) error {
+func (q *nodeQueue) openConnections(ctx context.Context, client *redis.Client, n int) error {
 	opened, all := make(chan error, n), make(chan struct{})
 	defer close(all)
 	for range n {
 		go func() {
 			conn := client.Conn()
-			opened <- l.runProbe(ctx, conn)
+			opened <- q.runProbe(ctx, conn)
 			<-all // or they would share connections
 			_ = conn.Close()
 		}()

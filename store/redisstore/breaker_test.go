@@ -351,21 +351,21 @@ func (replyError) RedisError()     {}
 // Some failures among successes do not open the breaker, half of the last 16 do.
 func TestBreaker_ShareOfFailures(t *testing.T) {
 	tr := newTrial(t, testenv.SharedStandalone(t).URI(), Config{})
-	l := tr.nodes.queue(0)
+	q := tr.nodes.queue(0)
 	note := func(failure error) bool {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.note(failure)
-		return l.breaker.outage != nil
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.note(failure)
+		return q.breaker.outage != nil
 	}
 	for range recentCalls / 2 {
 		note(nil)
 		note(io.EOF)
 	}
-	if l.outage() == nil {
+	if q.outage() == nil {
 		t.Error("half of the calls failed and the breaker is closed")
 	}
-	until(t, "a probe closes it", func() bool { return l.outage() == nil })
+	until(t, "a probe closes it", func() bool { return q.outage() == nil })
 	for range 200 {
 		if note(io.EOF) || note(nil) || note(nil) || note(nil) {
 			t.Fatal("a quarter of the calls failed and the breaker opened")

@@ -52,19 +52,19 @@ func (l leaver) gone(t testing.TB) time.Duration {
 
 // keysAsked is how many keys are queued for a node or in flight.
 func (tr trial) keysAsked(shard int) int {
-	l := tr.nodes.queue(shard)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.keysOut + l.waiting
+	q := tr.nodes.queue(shard)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.keysOut + q.waiting
 }
 
 // underWay is how many calls a node has not answered, and how many requests
 // wait for the next.
 func (tr trial) underWay(shard int) (calls, waiting int) {
-	l := tr.nodes.queue(shard)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.calls, len(l.queue)
+	q := tr.nodes.queue(shard)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.calls, len(q.queue)
 }
 
 // A caller that leaves a shared call does not affect the others.

@@ -43,13 +43,13 @@ func (s *Store) decide(ctx context.Context, op byte, demands []store.Demand, out
 	}
 	shard, one := s.onlyShard(demands)
 	if one {
-		a := s.newRequest(op, shard, demands, nil, deadline)
-		s.submit(a)
-		err := s.await(ctx, a)
+		r := s.newRequest(op, shard, demands, nil, deadline)
+		s.submit(r)
+		err := s.await(ctx, r)
 		if err == nil {
-			a.fill(out, nil)
+			r.fill(out, nil)
 			out.Decide(demands)
-			a.recycle()
+			r.recycle()
 			return nil
 		}
 		if !errors.Is(err, errSplit) {
@@ -101,18 +101,18 @@ func (s *Store) split(demands []store.Demand, each bool) []*part {
 
 // newRequest copies the demands at these places, or all, and names their keys.
 func (s *Store) newRequest(op byte, shard int, demands []store.Demand, places []int, deadline time.Time) *shardRequest {
-	a := newShardRequest(op, shard, deadline)
+	r := newShardRequest(op, shard, deadline)
 	g := s.fleet.generations()
 	if places == nil {
-		a.demands = append(a.demands, demands...)
+		r.demands = append(r.demands, demands...)
 	}
 	for _, from := range places {
-		a.demands = append(a.demands, demands[from])
+		r.demands = append(r.demands, demands[from])
 	}
-	for i := range a.demands {
-		a.keys = append(a.keys, s.names.keyOf(&a.demands[i].Key, a.demands[i].Bands, g))
+	for i := range r.demands {
+		r.keys = append(r.keys, s.names.keyOf(&r.demands[i].Key, r.demands[i].Bands, g))
 	}
-	return a
+	return r
 }
 
 // decideParts decides a request whose keys are in several slots, which no
@@ -124,7 +124,9 @@ func (s *Store) newRequest(op byte, shard int, demands []store.Demand, places []
 //
 // The first round has half of the time: a part that does not answer uses up its
 // time, and must leave enough for the second round.
-func (s *Store) decideParts(ctx context.Context, op byte, demands []store.Demand, out *store.Outcome, parts []*part, deadline time.Time) error {
+func (s *Store) decideParts(
+	ctx context.Context, op byte, demands []store.Demand, out *store.Outcome, parts []*part, deadline time.Time,
+) error {
 	first := deadline
 	if op != opPeek {
 		first = deadline.Add(-time.Until(deadline) / 2)
@@ -184,7 +186,9 @@ func (s *Store) countRefused(ctx context.Context, op byte, demands []store.Deman
 // answers. A part without an answer is unavailable; it is an error only if all
 // are. It returns the parts as they were sent: a part whose keys are on two
 // nodes during a migration is sent key by key.
-func (s *Store) requestParts(ctx context.Context, demands []store.Demand, out *store.Outcome, parts []*part, deadline time.Time) ([]*part, error) {
+func (s *Store) requestParts(
+	ctx context.Context, demands []store.Demand, out *store.Outcome, parts []*part, deadline time.Time,
+) ([]*part, error) {
 	submit := func(p *part) {
 		p.request = s.newRequest(p.op, p.shard, demands, p.places, deadline)
 		s.submit(p.request)
@@ -263,7 +267,8 @@ func (s *Store) giveBack(takes store.Takes) {
 	defer cancel()
 	if err := store.SettleError(s.Settle(ctx, takes, takes.Same(0))); err != nil {
 		if ok, suppressed := s.notGivenBack.Allow(time.Now()); ok {
-			s.log.Warn("cannot give back the tokens of a rejected request; they refill over time", "error", s.clean(err), "suppressed", suppressed)
+			s.log.Warn("cannot give back the tokens of a rejected request; they refill over time",
+				"error", s.clean(err), "suppressed", suppressed)
 		}
 	}
 }
@@ -337,43 +342,43 @@ func (s *Store) settle(ctx context.Context, takes store.Takes, actual []int64) (
 		}
 		s.addTake(requests[len(requests)-1], t, cost)
 	}
-	for _, a := range requests {
-		s.submit(a)
+	for _, r := range requests {
+		s.submit(r)
 	}
-	for _, a := range requests {
-		err := s.await(ctx, a)
+	for _, r := range requests {
+		err := s.await(ctx, r)
 		if errors.Is(err, errSplit) {
-			err = s.settleByKey(ctx, a)
+			err = s.settleByKey(ctx, r)
 		}
-		errs = append(errs, slices.Repeat([]error{err}, len(a.takes))...)
+		errs = append(errs, slices.Repeat([]error{err}, len(r.takes))...)
 		if err != nil {
-			settled = append(settled, make([]int64, len(a.takes))...)
+			settled = append(settled, make([]int64, len(r.takes))...)
 			continue
 		}
-		settled = append(settled, a.tokens...)
+		settled = append(settled, r.tokens...)
 	}
 	return settled, errs
 }
 
-func (s *Store) addTake(a *shardRequest, t *store.Taken, actual int64) {
-	a.takes, a.actual = append(a.takes, *t), append(a.actual, actual)
-	a.keys = append(a.keys, s.names.keyOf(&t.Key, t.Bands, s.fleet.generations()))
+func (s *Store) addTake(r *shardRequest, t *store.Taken, actual int64) {
+	r.takes, r.actual = append(r.takes, *t), append(r.actual, actual)
+	r.keys = append(r.keys, s.names.keyOf(&t.Key, t.Bands, s.fleet.generations()))
 }
 
 // settleByKey settles a take whose two keys are on two nodes.
-func (s *Store) settleByKey(ctx context.Context, a *shardRequest) error {
-	t := &a.takes[0]
+func (s *Store) settleByKey(ctx context.Context, r *shardRequest) error {
+	t := &r.takes[0]
 	var failures []error
-	a.tokens = append(a.tokens[:0], 0)
+	r.tokens = append(r.tokens[:0], 0)
 	for i, part := range splitTake(t) {
-		single := newShardRequest(opSettle, a.shard, a.deadline)
-		s.addTake(single, &part, a.actual[0])
+		single := newShardRequest(opSettle, r.shard, r.deadline)
+		s.addTake(single, &part, r.actual[0])
 		s.submit(single)
 		switch err := s.await(ctx, single); {
 		case err != nil:
 			failures = append(failures, err)
-		case i == 0 || a.actual[0] == renewSlots: // the slots have no tokens
-			a.tokens[0] = single.tokens[0]
+		case i == 0 || r.actual[0] == renewSlots: // the slots have no tokens
+			r.tokens[0] = single.tokens[0]
 		}
 	}
 	if err := errors.Join(failures...); err != nil && (len(failures) == 1 || !notSent(failures[0]) || !notSent(failures[1])) {

@@ -76,7 +76,7 @@ func TestDial_NewMaster(t *testing.T) {
 		t.Error("connections to the old master are still open")
 	}
 	leads[2] <- oldMaster
-	if err := <-late; !errors.Is(err, errDemoted) || refusalOf(err) != notReached {
+	if err := <-late; !errors.Is(err, errDemoted) || resultOf(err) != notReached {
 		t.Errorf("a dial to the old master that was overtaken: %v", err)
 	}
 	if !isOpen(fourth) {

@@ -13,29 +13,30 @@ import (
 // tokens.
 var ErrUnavailable = errors.New("redis is unavailable")
 
-// refusal is why a server did not run a call. In all cases nothing was taken,
-// and sending the call again, perhaps elsewhere, is safe.
-type refusal int
+// callResult is what the error of a call says of it. Unless the call may have run, nothing was
+// taken, and sending it again, perhaps elsewhere, is safe.
+type callResult int
 
 const (
-	ran          refusal = iota // or may have: never send again
-	noScript                    // the script is not loaded
-	moved                       // the slot is elsewhere
-	askElsewhere                // the slot is moving and the key has moved
-	tryAgain                    // the slot is moving and some of the keys have
-	notNow                      // the server cannot run it at present
-	notReached                  // there was no connection
+	mayHaveRun   callResult = iota // never send it again
+	refused                        // not started, or ended at the first write. It would be again
+	noScript                       // the script is not loaded
+	moved                          // the slot is elsewhere
+	askElsewhere                   // the slot is moving and the key has moved
+	tryAgain                       // the slot is moving and some of the keys have
+	notNow                         // the server cannot run it at present
+	notReached                     // there was no connection
 )
 
-// refusalOf classifies the error of a call.
-func refusalOf(err error) refusal {
+// resultOf classifies the error of a call.
+func resultOf(err error) callResult {
 	var reply redis.Error
 	if !errors.As(err, &reply) {
 		var op *net.OpError
 		if errors.As(err, &op) && op.Op == "dial" || errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) {
 			return notReached
 		}
-		return ran
+		return mayHaveRun
 	}
 	word, _, _ := strings.Cut(reply.Error(), " ")
 	switch word {
@@ -49,28 +50,15 @@ func refusalOf(err error) refusal {
 		return tryAgain
 	case "READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "BUSY":
 		return notNow
+	case "OOM", "NOREPLICAS", "MISCONF", "NOPERM", "NOAUTH", "WRONGPASS":
+		return refused
 	}
 	// If a master becomes a replica while the script runs, a write fails inside
 	// the script.
 	if strings.Contains(reply.Error(), "-READONLY") {
 		return notNow
 	}
-	return ran
-}
-
-// nothingRan reports whether an error reply that is no refusal proves that the
-// script has written nothing: it fails at the first write, or was not started.
-func nothingRan(err error) bool {
-	var reply redis.Error
-	if !errors.As(err, &reply) {
-		return false
-	}
-	word, _, _ := strings.Cut(reply.Error(), " ")
-	switch word {
-	case "OOM", "NOREPLICAS", "MISCONF", "NOPERM", "NOAUTH", "WRONGPASS":
-		return true
-	}
-	return false
+	return mayHaveRun
 }
 
 // redirect is the address in a MOVED or ASK reply of the node at from. One

@@ -57,30 +57,30 @@ type fleetState struct {
 }
 
 func newFleetState(ctx context.Context, s *Store) (*fleetState, error) {
-	r := &fleetState{store: s, soon: make(chan struct{}, 1), announcements: newAnnouncements()}
-	r.resets.Store(&generations{})
+	f := &fleetState{store: s, soon: make(chan struct{}, 1), announcements: newAnnouncements()}
+	f.resets.Store(&generations{})
 	salt := make([]byte, 16)
 	_, _ = rand.Read(salt) // never fails
-	r.own = map[string]string{
+	f.own = map[string]string{
 		fieldFormat: format, fieldShards: strconv.Itoa(s.config.Shards),
 		fieldSalt: hex.EncodeToString(salt), fieldSecret: checkValue(s.config.Secret),
 	}
 	// The first gateway writes the salt, and all others read it.
-	found, _, err := r.exchange(ctx)
+	found, _, err := f.exchange(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading the fleet state: %w", err)
 	}
-	r.own[fieldSalt] = found[fieldSalt]
-	if err := r.compare(found); err != nil {
+	f.own[fieldSalt] = found[fieldSalt]
+	if err := f.compare(found); err != nil {
 		return nil, err
 	}
 	raw, err := hex.DecodeString(found[fieldSalt])
 	if err != nil || len(raw) < 16 {
 		return nil, fmt.Errorf("%w: the salt in the fleet state is invalid", ErrDisagrees)
 	}
-	r.salt = saltWith(raw, s.config.Secret)
-	r.adopt(found)
-	return r, nil
+	f.salt = saltWith(raw, s.config.Secret)
+	f.adopt(found)
+	return f, nil
 }
 
 // checkValue identifies a secret without revealing it.
@@ -108,14 +108,14 @@ func sign(key []byte, message string) []byte {
 // exchange writes missing fields and reads all fields, atomically: two gateways
 // that start together and disagree must not each write a part. It reports
 // whether all of it was missing.
-func (r *fleetState) exchange(ctx context.Context) (found map[string]string, missing bool, err error) {
-	name := r.store.names.fleet()
-	own := make([]any, 0, 2*len(r.own))
-	for field, value := range r.own {
+func (f *fleetState) exchange(ctx context.Context) (found map[string]string, missing bool, err error) {
+	name := f.store.names.fleet()
+	own := make([]any, 0, 2*len(f.own))
+	for field, value := range f.own {
 		own = append(own, field, value)
 	}
 	var reply []any
-	err = r.store.nodes.onMaster(ctx, name, func(ctx context.Context, c commander) error {
+	err = f.store.nodes.onMaster(ctx, name, func(ctx context.Context, c commander) error {
 		var err error
 		reply, err = c.Eval(ctx, agreeScript, []string{name}, own...).Slice()
 		return err
@@ -132,22 +132,23 @@ func (r *fleetState) exchange(ctx context.Context) (found map[string]string, mis
 	for i := 0; i+1 < len(pairs); i += 2 {
 		found[fmt.Sprint(pairs[i])] = fmt.Sprint(pairs[i+1])
 	}
-	return found, int(written) == len(r.own), nil
+	return found, int(written) == len(f.own), nil
 }
 
 // compare returns an error if the fleet state differs from our settings.
-func (r *fleetState) compare(found map[string]string) error {
+func (f *fleetState) compare(found map[string]string) error {
 	for _, c := range []struct{ field, what string }{
 		{fieldFormat, "the format version of the buckets"},
 		{fieldShards, "the number of shards"},
 		{fieldSecret, "the secret of the keys"},
 		{fieldSalt, "the salt of the keys"},
 	} {
-		if theirs := found[c.field]; theirs != r.own[c.field] {
+		if theirs := found[c.field]; theirs != f.own[c.field] {
 			if c.field == fieldShards {
-				return fmt.Errorf("%w: %s is %s in the fleet state %s and %s here", ErrDisagrees, c.what, theirs, r.store.names.fleet(), r.own[c.field])
+				return fmt.Errorf("%w: %s is %s in the fleet state %s and %s here",
+					ErrDisagrees, c.what, theirs, f.store.names.fleet(), f.own[c.field])
 			}
-			return fmt.Errorf("%w: %s differs from the fleet state %s", ErrDisagrees, c.what, r.store.names.fleet())
+			return fmt.Errorf("%w: %s differs from the fleet state %s", ErrDisagrees, c.what, f.store.names.fleet())
 		}
 	}
 	return nil
@@ -155,13 +156,13 @@ func (r *fleetState) compare(found map[string]string) error {
 
 // adopt merges the resets in the fleet state, each at the later generation. It
 // returns those that the fleet state has lost.
-func (r *fleetState) adopt(found map[string]string) (lost generations) {
+func (f *fleetState) adopt(found map[string]string) (lost generations) {
 	if since, err := strconv.ParseInt(found[fieldSince], 10, 64); err == nil {
-		r.since.Store(since)
+		f.since.Store(since)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	current := *r.resets.Load()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	current := *f.resets.Load()
 	next := maps.Clone(current)
 	for field, value := range found {
 		if g, err := strconv.ParseInt(value, 10, 64); err == nil {
@@ -179,55 +180,55 @@ func (r *fleetState) adopt(found map[string]string) (lost generations) {
 		}
 	}
 	if !maps.Equal(next, current) {
-		r.resets.Store(&next)
-		r.changes.Add(1)
+		f.resets.Store(&next)
+		f.changes.Add(1)
 	}
 	return lost
 }
 
 // note adds a reset that this gateway has made, and forgets others.
-func (r *fleetState) note(field string, generation int64, forget []string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	next := maps.Clone(*r.resets.Load())
+func (f *fleetState) note(field string, generation int64, forget []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	next := maps.Clone(*f.resets.Load())
 	next[field] = max(next[field], generation)
-	for _, f := range forget {
-		delete(next, f)
+	for _, forgotten := range forget {
+		delete(next, forgotten)
 	}
 	next.tidy()
-	r.resets.Store(&next)
-	r.changes.Add(1)
+	f.resets.Store(&next)
+	f.changes.Add(1)
 }
 
-func (r *fleetState) generations() generations { return *r.resets.Load() }
+func (f *fleetState) generations() generations { return *f.resets.Load() }
 
 // wakePause is the time between two refreshes, however often they are asked for.
 const wakePause = 100 * time.Millisecond
 
 // keep refreshes the fleet state periodically until the store is closed.
-func (r *fleetState) keep(life context.Context) {
-	every := time.NewTicker(r.store.config.Refresh)
+func (f *fleetState) keep(life context.Context) {
+	every := time.NewTicker(f.store.config.Refresh)
 	defer every.Stop()
 	disagrees := logthrottle.New(time.Minute)
 	for {
 		announced := false
 		select {
 		case <-every.C:
-		case <-r.soon:
-		case <-r.announced:
+		case <-f.soon:
+		case <-f.announced:
 			announced = true
 		case <-life.Done():
 			return
 		}
 		if !announced {
-			r.store.nodes.refreshSoon() // a master that is cut off does not redirect
+			f.store.nodes.refreshSoon() // a master that is cut off does not redirect
 		}
 		ctx, cancel := context.WithTimeout(life, time.Second)
 		refreshed := make(chan error, 1)
 		go func() {
-			err := r.refresh(ctx)
+			err := f.refresh(ctx)
 			if err == nil && !announced {
-				r.store.heartbeat.send(ctx)
+				f.store.heartbeat.send(ctx)
 			}
 			refreshed <- err
 		}()
@@ -239,39 +240,41 @@ func (r *fleetState) keep(life context.Context) {
 		cancel()
 		if errors.Is(err, ErrDisagrees) {
 			if ok, suppressed := disagrees.Allow(time.Now()); ok {
-				r.store.log.Error("the fleet state has changed: this gateway no longer shares buckets with the others; restart it", "error", err, "suppressed", suppressed)
+				f.store.log.Error("the fleet state has changed: this gateway no longer shares buckets with the others; restart it",
+					"error", err, "suppressed", suppressed)
 			}
 		}
-		r.trouble.Store(&err)
+		f.trouble.Store(&err)
 		if countsAsFailure(err) && !errors.Is(err, store.ErrNotSent) {
-			r.wake() // until the breaker opens, also without requests
+			f.wake() // until the breaker opens, also without requests
 		}
 		select {
-		case <-time.After(min(wakePause, r.store.config.Refresh)):
+		case <-time.After(min(wakePause, f.store.config.Refresh)):
 		case <-life.Done():
 		}
 	}
 }
 
 // refresh restores what the fleet state has lost and merges what is new.
-func (r *fleetState) refresh(ctx context.Context) error {
-	found, missing, err := r.exchange(ctx)
+func (f *fleetState) refresh(ctx context.Context) error {
+	found, missing, err := f.exchange(ctx)
 	if err != nil {
 		return err
 	}
 	if missing {
-		r.store.log.Warn("Redis has lost its data (FLUSHALL, or a restart without persistence): buckets are full again", "record", r.store.names.fleet())
+		f.store.log.Warn("Redis has lost its data (FLUSHALL, or a restart without persistence): buckets are full again",
+			"record", f.store.names.fleet())
 	}
-	if err := r.compare(found); err != nil {
+	if err := f.compare(found); err != nil {
 		return err
 	}
 	var pairs []any
-	for field, g := range r.adopt(found) {
+	for field, g := range f.adopt(found) {
 		pairs = append(pairs, field, g)
 	}
-	name := r.store.names.fleet()
+	name := f.store.names.fleet()
 	for some := range slices.Chunk(pairs, 2_000) {
-		err := r.store.nodes.onMaster(ctx, name, func(ctx context.Context, c commander) error {
+		err := f.store.nodes.onMaster(ctx, name, func(ctx context.Context, c commander) error {
 			return c.HSet(ctx, name, some...).Err()
 		})
 		if err != nil {
@@ -281,7 +284,7 @@ func (r *fleetState) refresh(ctx context.Context) error {
 	return nil
 }
 
-func (r *fleetState) wake() { signal(r.soon) }
+func (f *fleetState) wake() { signal(f.soon) }
 
 func signal(c chan<- struct{}) {
 	select {

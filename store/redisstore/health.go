@@ -62,18 +62,18 @@ func (s *Store) Health(ctx context.Context) Health {
 		h.Record = s.clean(*trouble)
 	}
 	counts := map[*nodeQueue]int{}
-	for _, l := range *s.nodes.shards.Load() {
-		if l == nil {
+	for _, q := range *s.nodes.shards.Load() {
+		if q == nil {
 			h.Uncovered++
 			continue
 		}
-		counts[l]++
+		counts[q]++
 	}
 	var querying sync.WaitGroup
 	var found sync.Mutex
-	for l, shards := range counts {
+	for q, shards := range counts {
 		querying.Go(func() {
-			n := s.nodeHealth(ctx, l, shards)
+			n := s.nodeHealth(ctx, q, shards)
 			found.Lock()
 			defer found.Unlock()
 			h.Nodes = append(h.Nodes, n)
@@ -85,7 +85,8 @@ func (s *Store) Health(ctx context.Context) Health {
 		n := &h.Nodes[i]
 		if evicts(n.MemoryPolicy) {
 			h.Warnings = append(h.Warnings, fmt.Sprintf(
-				"%s has maxmemory-policy %s, which may evict buckets that are not full and so hand out tokens twice: use noeviction or volatile-ttl, which evicts those nearest to full",
+				"%s has maxmemory-policy %s, which may evict buckets that are not full and so hand out tokens twice: "+
+					"use noeviction or volatile-ttl, which evicts those nearest to full",
 				n.Addr, n.MemoryPolicy))
 		}
 		if n.Role == "slave" {
@@ -105,9 +106,9 @@ func (s *Store) Health(ctx context.Context) Health {
 // buckets. It queries no server.
 func (s *Store) Servers() (Mode, []string) {
 	var addrs []string
-	for _, l := range *s.nodes.shards.Load() {
-		if l != nil && !slices.Contains(addrs, l.address()) {
-			addrs = append(addrs, l.address())
+	for _, q := range *s.nodes.shards.Load() {
+		if q != nil && !slices.Contains(addrs, q.address()) {
+			addrs = append(addrs, q.address())
 		}
 	}
 	slices.Sort(addrs)
@@ -124,11 +125,11 @@ func evicts(policy string) bool {
 func (s *Store) Breakers() []NodeHealth {
 	var nodes []NodeHealth
 	var seen []*nodeQueue
-	for _, l := range *s.nodes.shards.Load() {
-		if l != nil && !slices.Contains(seen, l) {
-			seen = append(seen, l)
-			n, _ := l.observed()
-			n.Addr = l.address()
+	for _, q := range *s.nodes.shards.Load() {
+		if q != nil && !slices.Contains(seen, q) {
+			seen = append(seen, q)
+			n, _ := q.observed()
+			n.Addr = q.address()
 			nodes = append(nodes, n)
 		}
 	}
@@ -137,30 +138,30 @@ func (s *Store) Breakers() []NodeHealth {
 }
 
 // observed returns what calls have shown of a node.
-func (l *nodeQueue) observed() (n NodeHealth, recent decisionCounts) {
-	if o := l.outage(); o != nil {
+func (q *nodeQueue) observed() (n NodeHealth, recent decisionCounts) {
+	if o := q.outage(); o != nil {
 		n.Err, n.Since, n.Open = o.cause, o.since, true
 		return n, recent
 	}
-	recent = l.recent.sum(time.Now())
+	recent = q.recent.sum(time.Now())
 	if n.Err = recent.err(); n.Err != nil {
 		n.Since = recent.since
 	}
 	return n, recent
 }
 
-func (s *Store) nodeHealth(ctx context.Context, l *nodeQueue, shards int) (n NodeHealth) {
-	n, recent := l.observed()
+func (s *Store) nodeHealth(ctx context.Context, q *nodeQueue, shards int) (n NodeHealth) {
+	n, recent := q.observed()
 	n.Shards = shards
-	defer func() { n.Addr = l.address() }()
+	defer func() { n.Addr = q.address() }()
 	if n.Open {
 		return n
 	}
-	age, failing := time.Second, l.failing()
+	age, failing := time.Second, q.failing()
 	if failing {
 		age = s.config.Timeout
 	}
-	text, latency, err := l.info.get(ctx, l, age)
+	text, latency, err := q.info.get(ctx, q, age)
 	if err != nil {
 		// Decisions say more than one query, but there may be few: a bucket that is
 		// decided without the server does not ask it again soon.
@@ -185,17 +186,17 @@ func (s *Store) nodeHealth(ctx context.Context, l *nodeQueue, shards int) (n Nod
 }
 
 // failing reports whether the last call failed.
-func (l *nodeQueue) failing() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.breaker.inRow > 0
+func (q *nodeQueue) failing() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.breaker.inRow > 0
 }
 
 // answers reports whether a call was answered a moment ago.
-func (l *nodeQueue) answers() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return time.Since(l.breaker.answered) < l.store.config.Timeout/2
+func (q *nodeQueue) answers() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return time.Since(q.breaker.answered) < q.store.config.Timeout/2
 }
 
 // nodeInfo is what a node answered to INFO, for a while.
@@ -209,14 +210,14 @@ type nodeInfo struct {
 
 // get returns an answer that is not older than age. A query has the time of a decision; concurrent callers
 // wait for the same one.
-func (i *nodeInfo) get(ctx context.Context, l *nodeQueue, age time.Duration) (text string, latency time.Duration, err error) {
+func (i *nodeInfo) get(ctx context.Context, q *nodeQueue, age time.Duration) (text string, latency time.Duration, err error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if time.Since(i.at) > age {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.store.config.Timeout)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), q.store.config.Timeout)
 		defer cancel()
 		start := time.Now()
-		i.text, i.err = l.client.Load().Info(ctx).Result()
+		i.text, i.err = q.client.Load().Info(ctx).Result()
 		i.at, i.latency = time.Now(), time.Since(start)
 	}
 	return i.text, i.latency, i.err

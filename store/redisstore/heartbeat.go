@@ -89,7 +89,8 @@ func (h *heartbeat) send(ctx context.Context) {
 	}
 	if err != nil {
 		if ok, suppressed := h.failed.Allow(time.Now()); ok {
-			s.log.Warn("cannot write the heartbeat: the number of gateways is not updated", "gateways", s.Gateways(), "error", s.clean(err), "suppressed", suppressed)
+			s.log.Warn("cannot write the heartbeat: the number of gateways is not updated",
+				"gateways", s.Gateways(), "error", s.clean(err), "suppressed", suppressed)
 		}
 		return
 	}

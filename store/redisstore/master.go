@@ -28,34 +28,34 @@ func (t *topology) onMaster(ctx context.Context, key string, run func(context.Co
 	var addr string
 	asking := false
 	for try := 1; ; try++ {
-		l := t.holder(key, addr)
+		q := t.holder(key, addr)
 		err := errNoNode
-		if l != nil {
-			if err := l.refusal(); err != nil {
+		if q != nil {
+			if err := q.refusal(); err != nil {
 				return err
 			}
 		}
 		switch {
-		case l != nil && asking:
-			err = runAsking(ctx, l, run)
-		case l != nil:
-			client := l.client.Load()
+		case q != nil && asking:
+			err = runAsking(ctx, q, run)
+		case q != nil:
+			client := q.client.Load()
 			err = run(ctx, client)
-			l.noteCall(client, err)
+			q.noteCall(client, err)
 		}
 		if err == nil {
 			return nil
 		}
-		why := refusalOf(err)
+		result := resultOf(err)
 		addr, asking = "", false
-		switch why {
+		switch result {
 		case moved:
-			addr = redirect(err, l.addr)
+			addr = redirect(err, q.addr)
 			t.refreshSoon()
 		case askElsewhere:
-			addr, asking = redirect(err, l.addr), true
-		case ran:
-			if l != nil {
+			addr, asking = redirect(err, q.addr), true
+		case mayHaveRun, refused:
+			if q != nil {
 				return fmt.Errorf("%w: %w", ErrUnavailable, err)
 			}
 			t.refreshSoon()
@@ -63,7 +63,7 @@ func (t *topology) onMaster(ctx context.Context, key string, run func(context.Co
 			t.refreshSoon()
 		}
 		select {
-		case <-time.After(backoff(why, try)):
+		case <-time.After(backoff(result, try)):
 		case <-ctx.Done():
 			return fmt.Errorf("%w: %w", ErrUnavailable, err)
 		}
@@ -74,8 +74,8 @@ func (t *topology) onMaster(ctx context.Context, key string, run func(context.Co
 const unboundedWait = 5 * time.Second
 
 // runAsking runs commands on the node that their slot is moving to.
-func runAsking(ctx context.Context, l *nodeQueue, run func(context.Context, commander) error) error {
-	conn := l.client.Load().Conn()
+func runAsking(ctx context.Context, q *nodeQueue, run func(context.Context, commander) error) error {
+	conn := q.client.Load().Conn()
 	conn.AddHook(askingHook{})
 	return errors.Join(run(ctx, conn), conn.Close())
 }

@@ -60,73 +60,73 @@ type nodeQueue struct {
 
 // submit queues requests and starts calls, or answers them at once while the
 // breaker is open.
-func (l *nodeQueue) submit(requests ...*shardRequest) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, a := range requests {
-		if l.breaker.refuses(a) {
-			l.store.answer(a, l.breaker.outage.err)
+func (q *nodeQueue) submit(requests ...*shardRequest) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, r := range requests {
+		if q.breaker.refuses(r) {
+			q.store.answer(r, q.breaker.outage.err)
 			continue
 		}
-		l.queue = append(l.queue, a)
-		l.waiting += len(a.keys)
+		q.queue = append(q.queue, r)
+		q.waiting += len(r.keys)
 	}
-	l.pump()
+	q.pump()
 }
 
 // pump starts as many calls for waiting requests as allowed. The lock is held.
-func (l *nodeQueue) pump() {
-	for len(l.queue) > 0 && !l.gathering {
-		if l.calls >= l.store.eager {
-			if l.calls >= l.store.most || time.Duration(l.keysOut)*keyTime >= l.roundTrip {
+func (q *nodeQueue) pump() {
+	for len(q.queue) > 0 && !q.gathering {
+		if q.calls >= q.store.eager {
+			if q.calls >= q.store.most || time.Duration(q.keysOut)*keyTime >= q.roundTrip {
 				return // a call that ends will take the waiting requests
 			}
-			wait := l.roundTrip/mostCalls - time.Since(l.lastStart)
+			wait := q.roundTrip/mostCalls - time.Since(q.lastStart)
 			if wait > 0 {
-				l.arm(wait)
+				q.arm(wait)
 				return
 			}
 		}
-		l.calls++
-		l.lastStart = time.Now()
-		l.gathering = true
-		if l.idle > 0 {
-			l.idle--
-			l.work <- true // has room for all
+		q.calls++
+		q.lastStart = time.Now()
+		q.gathering = true
+		if q.idle > 0 {
+			q.idle--
+			q.work <- true // has room for all
 		} else {
-			go l.serve()
+			go q.serve()
 		}
 	}
 }
 
 // serve makes calls. It stays alive when there are none, since a new goroutine
 // would spend a quarter of a call's time on growing its stack.
-func (l *nodeQueue) serve() {
+func (q *nodeQueue) serve() {
 	for {
-		l.run()
-		l.mu.Lock()
-		if l.idle >= eagerCalls {
-			l.mu.Unlock()
+		q.run()
+		q.mu.Lock()
+		if q.idle >= eagerCalls {
+			q.mu.Unlock()
 			return
 		}
-		l.idle++
-		l.mu.Unlock()
+		q.idle++
+		q.mu.Unlock()
 		select {
-		case more := <-l.work:
+		case more := <-q.work:
 			if !more {
 				return // the node has left the cluster
 			}
-		case <-l.store.work.Context().Done():
-			l.mu.Lock()
+		case <-q.store.work.Context().Done():
+			q.mu.Lock()
 			select {
-			case more := <-l.work: // it got one meanwhile
-				l.mu.Unlock()
+			case more := <-q.work: // it got one meanwhile
+				q.mu.Unlock()
 				if !more {
 					return
 				}
 			default:
-				l.idle--
-				l.mu.Unlock()
+				q.idle--
+				q.mu.Unlock()
 				return
 			}
 		}
@@ -135,28 +135,28 @@ func (l *nodeQueue) serve() {
 
 // end ends the goroutines that wait for work, unless there are calls. It reports
 // whether it did.
-func (l *nodeQueue) end() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.calls > 0 || len(l.queue) > 0 {
+func (q *nodeQueue) end() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.calls > 0 || len(q.queue) > 0 {
 		return false
 	}
-	for ; l.idle > 0; l.idle-- {
-		l.work <- false // has room for all
+	for ; q.idle > 0; q.idle-- {
+		q.work <- false // has room for all
 	}
 	return true
 }
 
-func (l *nodeQueue) arm(wait time.Duration) {
-	if l.armed {
+func (q *nodeQueue) arm(wait time.Duration) {
+	if q.armed {
 		return
 	}
-	l.armed = true
+	q.armed = true
 	time.AfterFunc(wait, func() {
-		l.mu.Lock()
-		l.armed = false
-		l.pump()
-		l.mu.Unlock()
+		q.mu.Lock()
+		q.armed = false
+		q.pump()
+		q.mu.Unlock()
 	})
 }
 
@@ -164,51 +164,51 @@ func (l *nodeQueue) arm(wait time.Duration) {
 // callers have left or timed out, and returns its number of keys. Calls are
 // small enough to be answered while the next is decided, and larger if much is
 // waiting. The lock is held.
-func (l *nodeQueue) cut() (batch []*shardRequest, keys int) {
-	most := min(max(goodKeys, l.waiting/2), maxKeys)
-	batch = make([]*shardRequest, 0, min(len(l.queue), most))
+func (q *nodeQueue) cut() (batch []*shardRequest, keys int) {
+	most := min(max(goodKeys, q.waiting/2), maxKeys)
+	batch = make([]*shardRequest, 0, min(len(q.queue), most))
 	n, now := 0, time.Now()
-	for _, a := range l.queue {
-		if keys+len(a.keys) > most && len(batch) > 0 {
+	for _, r := range q.queue {
+		if keys+len(r.keys) > most && len(batch) > 0 {
 			break
 		}
 		n++
-		l.waiting -= len(a.keys)
+		q.waiting -= len(r.keys)
 		switch {
-		case a.isAbandoned():
-		case now.After(a.deadline):
-			l.store.answer(a, errLate)
+		case r.isAbandoned():
+		case now.After(r.deadline):
+			q.store.answer(r, errLate)
 		default:
-			batch = append(batch, a)
-			keys += len(a.keys)
+			batch = append(batch, r)
+			keys += len(r.keys)
 		}
 	}
-	rest := copy(l.queue, l.queue[n:])
-	clear(l.queue[rest:])
-	l.queue = l.queue[:rest]
+	rest := copy(q.queue, q.queue[n:])
+	clear(q.queue[rest:])
+	q.queue = q.queue[:rest]
 	return batch, keys
 }
 
 // run sends a batch and then, for as long as there is one waiting, the next.
-func (l *nodeQueue) run() {
+func (q *nodeQueue) run() {
 	// Requests that become ready together, such as those of a batch of the server,
 	// arrive one after the other. Let them share this call: the scheduler would
 	// run it before the second arrives.
 	runtime.Gosched()
-	l.mu.Lock()
-	l.gathering = false
-	batch, keys := l.cut()
+	q.mu.Lock()
+	q.gathering = false
+	batch, keys := q.cut()
 	if len(batch) == 0 {
-		l.calls--
-		l.mu.Unlock()
+		q.calls--
+		q.mu.Unlock()
 		return
 	}
-	l.keysOut += keys
-	l.pump()
-	l.mu.Unlock()
+	q.keysOut += keys
+	q.pump()
+	q.mu.Unlock()
 	for {
 		start := time.Now()
-		answeredAll := l.send(batch)
+		answeredAll := q.send(batch)
 		elapsed := time.Since(start)
 		if len(batch) > 1 {
 			// The callers that were just answered often send the next request
@@ -217,49 +217,49 @@ func (l *nodeQueue) run() {
 			runtime.Gosched()
 		}
 
-		l.mu.Lock()
+		q.mu.Lock()
 		if answeredAll {
-			l.learn(elapsed - time.Duration(l.keysOut)*keyTime)
+			q.learn(elapsed - time.Duration(q.keysOut)*keyTime)
 		}
-		if l.roundTrip > l.slow() && !l.connected {
-			l.connected = true // the network has become slow
-			l.store.work.Go(l.connectMore)
+		if q.roundTrip > q.slow() && !q.connected {
+			q.connected = true // the network has become slow
+			q.store.work.Go(q.connectMore)
 		}
-		l.keysOut -= keys
-		batch, keys = l.cut()
+		q.keysOut -= keys
+		batch, keys = q.cut()
 		if len(batch) == 0 {
-			l.calls--
-			l.mu.Unlock()
+			q.calls--
+			q.mu.Unlock()
 			return
 		}
-		l.keysOut += keys
-		l.lastStart = time.Now()
-		l.mu.Unlock()
+		q.keysOut += keys
+		q.lastStart = time.Now()
+		q.mu.Unlock()
 	}
 }
 
 // connectMore opens connections for a slow network. If it fails, the next call
 // tries again.
-func (l *nodeQueue) connectMore(life context.Context) {
-	if err := l.connect(life, l.client.Load()); err != nil {
-		l.mu.Lock()
-		l.connected = false
-		l.mu.Unlock()
+func (q *nodeQueue) connectMore(life context.Context) {
+	if err := q.connect(life, q.client.Load()); err != nil {
+		q.mu.Lock()
+		q.connected = false
+		q.mu.Unlock()
 	}
 }
 
 // learn tracks about the shortest time that recent calls spent outside of the
 // server.
-func (l *nodeQueue) learn(outside time.Duration) {
+func (q *nodeQueue) learn(outside time.Duration) {
 	outside = max(outside, time.Microsecond)
-	if l.roundTrip == 0 {
-		l.roundTrip = outside
+	if q.roundTrip == 0 {
+		q.roundTrip = outside
 		return
 	}
 	// A network that became slow must be known after a few calls: until then too
 	// few are in flight, and requests wait for two round trips.
-	l.roundTrip = min(outside, l.roundTrip+l.roundTrip/2+1)
+	q.roundTrip = min(outside, q.roundTrip+q.roundTrip/2+1)
 }
 
 // address is the node's address, if known.
-func (l *nodeQueue) address() string { return l.store.nodes.target.address(l) }
+func (q *nodeQueue) address() string { return q.store.nodes.target.address(q) }

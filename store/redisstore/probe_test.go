@@ -19,11 +19,11 @@ const (
 )
 
 // noteFailures notes failed calls until the breaker opens.
-func (l *nodeQueue) noteFailures() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for l.breaker.outage == nil {
-		l.note(io.EOF)
+func (q *nodeQueue) noteFailures() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for q.breaker.outage == nil {
+		q.note(io.EOF)
 	}
 }
 
@@ -36,7 +36,7 @@ func TestProbe_ClusterDown(t *testing.T) {
 	tr := clusterTrial{newTrial(t, cluster.URI(), Config{Timeout: 100 * time.Millisecond, Shards: 12, Logger: log.Logger()}, cluster.Nodes()...), cluster}
 	masters := tr.masters()
 	shard := tr.shardsOn(masters[1])[0]
-	d, l := tr.demandIn(shard, ample), tr.nodes.queue(shard)
+	d, q := tr.demandIn(shard, ample), tr.nodes.queue(shard)
 	far := tr.shardsOn(masters[0])[0]
 	cold, frozen := tr.demandIn(far, ample), tr.nodes.queue(far)
 	tr.mustTake(d)
@@ -46,13 +46,13 @@ func TestProbe_ClusterDown(t *testing.T) {
 		return frozen.outage() != nil
 	})
 	until(t, "the cluster refuses calls", func() bool { _, err := tr.take(d); return err != nil && strings.Contains(err.Error(), "CLUSTERDOWN") })
-	until(t, "the breaker opens", func() bool { _, _ = tr.take(d); return l.outage() != nil })
+	until(t, "the breaker opens", func() bool { _, _ = tr.take(d); return q.outage() != nil })
 	until(t, "the cluster is up again", func() bool { _, err := tr.take(d); return err == nil })
 	until(t, "the end of the outage is logged", func() bool {
 		return len(log.Lines(`its buckets are on another server now" node=`+masters[0].Addr())) == 1
 	})
 	must(t, masters[0].Thaw())
-	if opened := log.Lines(lineOpened + `: requests are counted in this process (onFailure local), pass (open) or are refused (closed)" node=` + l.addr); len(opened) != 1 {
+	if opened := log.Lines(lineOpened + `: requests are counted in this process (onFailure local), pass (open) or are refused (closed)" node=` + q.addr); len(opened) != 1 {
 		t.Errorf("the breaker opened %d times: %v", len(opened), opened)
 	}
 }
@@ -108,11 +108,11 @@ func TestProbe_NoRequests(t *testing.T) {
 	srv := testenv.StartStandalone(t, testenv.Config{})
 	s := openStore(t, srv.URI(), Config{Timeout: 100 * time.Millisecond, Refresh: 100 * time.Millisecond, Logger: log.Logger()})
 	must(t, srv.Freeze())
-	l := s.nodes.queue(0)
-	until(t, "the breaker opens", func() bool { return l.outage() != nil })
-	first := l.outage()
-	until(t, "a probe fails", func() bool { return l.outage() != first })
-	if now := l.outage(); now.since != first.since || strings.Contains(now.err.Error(), "\n") {
+	q := s.nodes.queue(0)
+	until(t, "the breaker opens", func() bool { return q.outage() != nil })
+	first := q.outage()
+	until(t, "a probe fails", func() bool { return q.outage() != first })
+	if now := q.outage(); now.since != first.since || strings.Contains(now.err.Error(), "\n") {
 		t.Errorf("since %v, %q", now.since, now.err)
 	}
 	must(t, srv.Thaw())
@@ -133,8 +133,8 @@ func TestProbe_ChargedFirst(t *testing.T) {
 	})
 	takes := store.NewTakes([]store.Demand{d}, &out)
 	must(t, srv.Freeze())
-	l := tr.nodes.queue(0)
-	until(t, "the breaker opens", func() bool { _, _ = tr.take(d); return l.outage() != nil })
+	q := tr.nodes.queue(0)
+	until(t, "the breaker opens", func() bool { _, _ = tr.take(d); return q.outage() != nil })
 	charge := func() error { return tr.Take(t.Context(), []store.Demand{charging(d)}, new(store.Outcome)) }
 	for began := time.Now(); time.Since(began) < 2*longestHold; {
 		if err := charge(); !errors.Is(err, store.ErrNotSent) {
@@ -190,10 +190,10 @@ func TestCharge_LateAnswer(t *testing.T) {
 func TestProbe_SucceedsTooEarly(t *testing.T) {
 	log := new(testenv.LogBuffer)
 	s := openStore(t, testenv.SharedStandalone(t).URI(), Config{Logger: log.Logger()})
-	l := s.nodes.queue(0)
+	q := s.nodes.queue(0)
 	for range 4 {
-		l.noteFailures()
-		until(t, "a probe succeeds", func() bool { return l.outage() == nil })
+		q.noteFailures()
+		until(t, "a probe succeeds", func() bool { return q.outage() == nil })
 	}
 	for _, line := range []string{lineOpened, lineClosed} {
 		if n := len(log.Lines(line)); n != 2 { // the first time, and the second time
@@ -206,13 +206,13 @@ func TestProbe_SucceedsTooEarly(t *testing.T) {
 func TestTopology_PrunedNode(t *testing.T) {
 	tr := newTrial(t, testenv.SharedStandalone(t).URI(), Config{})
 	tr.mustTake(tr.demand(ample))
-	l := tr.nodes.queue(0)
-	waiting := func() int { l.mu.Lock(); defer l.mu.Unlock(); return l.idle }
+	q := tr.nodes.queue(0)
+	waiting := func() int { q.mu.Lock(); defer q.mu.Unlock(); return q.idle }
 	until(t, "a goroutine waits for work", func() bool { return waiting() > 0 })
-	if !l.end() || waiting() != 0 {
+	if !q.end() || waiting() != 0 {
 		t.Fatal("it did not end")
 	}
-	until(t, "all have ended", func() bool { return len(l.work) == 0 })
+	until(t, "all have ended", func() bool { return len(q.work) == 0 })
 	tr.mustTake(tr.demand(ample)) // a caller that still has the queue
 }
 

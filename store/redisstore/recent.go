@@ -52,20 +52,20 @@ type decisionEvent struct {
 }
 
 // count counts a decision of a node and logs what must be.
-func (l *nodeQueue) count(asked time.Time, err error, isReply bool) {
-	e := l.recent.add(asked, time.Now(), err, isReply)
-	if e.failed == nil && e.ended == 0 || l.store.work.Context().Err() != nil {
+func (q *nodeQueue) count(asked time.Time, err error, isReply bool) {
+	e := q.recent.add(asked, time.Now(), err, isReply)
+	if e.failed == nil && e.ended == 0 || q.store.work.Context().Err() != nil {
 		return
 	}
 	if e.failed != nil {
-		if l.outage() != nil {
+		if q.outage() != nil {
 			return // the breaker has logged it
 		}
-		l.store.log.Warn("Redis fails decisions: requests are counted in this process (onFailure local), pass (open) or are refused (closed)",
-			"node", l.address(), "error", e.failed, "suppressed", e.suppressed)
+		q.store.log.Warn("Redis fails decisions: "+withoutRedis,
+			"node", q.address(), "error", e.failed, "suppressed", e.suppressed)
 		return
 	}
-	l.store.log.Info("Redis decides again", "node", l.address(), "after", e.ended.Round(time.Millisecond).String())
+	q.store.log.Info("Redis decides again", "node", q.address(), "after", e.ended.Round(time.Millisecond).String())
 }
 
 // add counts a decision that was asked for at a time, or half a window ago if it

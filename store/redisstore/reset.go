@@ -46,7 +46,7 @@ func (s *Store) deleteBucket(ctx context.Context, name string) error {
 	keys, split := []string{name, holdersOf(name)}, false
 	err := s.nodes.onMaster(ctx, name, func(ctx context.Context, c commander) error {
 		err := c.Del(ctx, keys...).Err()
-		if split = refusalOf(err) == tryAgain; split {
+		if split = resultOf(err) == tryAgain; split {
 			return nil
 		}
 		return err
@@ -85,7 +85,8 @@ func (s *Store) checkRoom(what *store.Reset) error {
 	isNew := known[resetField(what.RuleSet, what.Rule)] == 0
 	switch rules := known.rulesOf(what.RuleSet); {
 	case isNew && len(known) >= maxResets:
-		return fmt.Errorf("resetting buckets: %w: %d rules of all rule sets were reset, no more can be; reset whole rule sets", store.ErrTooManyResets, len(known))
+		return fmt.Errorf("resetting buckets: %w: %d rules of all rule sets were reset, no more can be; reset whole rule sets",
+			store.ErrTooManyResets, len(known))
 	case isNew && what.Rule != "" && len(rules) >= maxRuleResets:
 		return fmt.Errorf("resetting buckets: %w: %d rules of rule set %q were reset one by one, no more can be; reset the whole rule set",
 			store.ErrTooManyResets, len(rules), what.RuleSet)

@@ -41,14 +41,14 @@ func newScriptClient(t testing.TB, s *testenv.Server) scriptClient {
 // in milliseconds, if now is passed in: 0 is a key that was deleted, -1 one
 // that was not written.
 func (c scriptClient) decide(now int64, requests ...*shardRequest) (map[string]int64, error) {
-	q := scriptCall{batch: requests}
-	q.build(now)
-	keys := slices.Clone(q.args[firstKey : firstKey+len(q.keys)])
-	reply, err := c.Do(context.Background(), q.evaluate()...).Text()
+	call := scriptCall{batch: requests}
+	call.build(now)
+	keys := slices.Clone(call.args[firstKey : firstKey+len(call.keys)])
+	reply, err := c.Do(context.Background(), call.evaluate()...).Text()
 	if err != nil {
 		return nil, err
 	}
-	rest, err := q.read(reply)
+	rest, err := call.read(reply)
 	if err != nil {
 		return nil, err
 	}

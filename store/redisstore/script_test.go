@@ -519,24 +519,24 @@ func TestScriptCall_BandsThatShareMemory(t *testing.T) {
 	bands := exactBands(t, rules.PerHour(10), rules.PerHour(20), rules.PerHour(30))
 	var requests []*shardRequest
 	for n := 1; n <= len(bands); n++ {
-		a := newShardRequest(opTake, 0, time.Time{})
-		a.keys = []string{"fluxgate:{shared}:" + rand.Text()}
-		a.demands = []store.Demand{{Bands: bands[:n], Cost: 15}}
-		requests = append(requests, a)
+		r := newShardRequest(opTake, 0, time.Time{})
+		r.keys = []string{"fluxgate:{shared}:" + rand.Text()}
+		r.demands = []store.Demand{{Bands: bands[:n], Cost: 15}}
+		requests = append(requests, r)
 	}
 	for n := len(bands); n > 0; n-- {
-		a := newShardRequest(opTake, 0, time.Time{})
-		a.keys = []string{"fluxgate:{shared}:" + rand.Text()}
-		a.demands = []store.Demand{{Bands: bands[n-1:], Cost: 15}}
-		requests = append(requests, a)
+		r := newShardRequest(opTake, 0, time.Time{})
+		r.keys = []string{"fluxgate:{shared}:" + rand.Text()}
+		r.demands = []store.Demand{{Bands: bands[n-1:], Cost: 15}}
+		requests = append(requests, r)
 	}
 	if _, err := client.decide(0, requests...); err != nil {
 		t.Fatal(err)
 	}
-	for i, a := range requests {
-		want := a.demands[0].Bands[0].Capacity >= 15
-		if a.admitted != want || len(a.levels) != len(a.demands[0].Bands) {
-			t.Errorf("ask %d of %d bands: admitted %t, levels %v", i, len(a.demands[0].Bands), a.admitted, a.levels)
+	for i, r := range requests {
+		want := r.demands[0].Bands[0].Capacity >= 15
+		if r.admitted != want || len(r.levels) != len(r.demands[0].Bands) {
+			t.Errorf("ask %d of %d bands: admitted %t, levels %v", i, len(r.demands[0].Bands), r.admitted, r.levels)
 		}
 	}
 }

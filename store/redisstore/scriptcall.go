@@ -55,51 +55,51 @@ const (
 const firstKey = 3
 
 // build encodes the requests. now is 0 except in tests.
-func (q *scriptCall) build(now int64) {
-	if q.keys == nil {
-		q.keys = make(map[string]place, maxKeys)
-		q.lists = make(map[bandList]uint16)
+func (c *scriptCall) build(now int64) {
+	if c.keys == nil {
+		c.keys = make(map[string]place, maxKeys)
+		c.lists = make(map[bandList]uint16)
 	}
-	clear(q.keys)
-	clear(q.lists)
-	q.mixed = false
-	q.args = append(q.args[:0], "EVALSHA", decideSHA, 0)
-	q.holders, q.requests, q.demands, q.settlements = q.holders[:0], q.requests[:0], q.demands[:0], q.settlements[:0]
-	q.answer, q.settled = append(q.answer[:0], "<d"...), q.settled[:0]
-	q.body = appendDouble(q.body[:0], now)
-	counts := len(q.body)
-	q.body = append(q.body, 0, 0, 0, 0, 0, 0, 0, 0)
+	clear(c.keys)
+	clear(c.lists)
+	c.mixed = false
+	c.args = append(c.args[:0], "EVALSHA", decideSHA, 0)
+	c.holders, c.requests, c.demands, c.settlements = c.holders[:0], c.requests[:0], c.demands[:0], c.settlements[:0]
+	c.answer, c.settled = append(c.answer[:0], "<d"...), c.settled[:0]
+	c.body = appendDoubles(c.body[:0], now)
+	counts := len(c.body)
+	c.body = append(c.body, 0, 0, 0, 0, 0, 0, 0, 0)
 	demands, settlements := 0, 0
-	for _, a := range q.batch {
-		if a.op != opSettle {
-			q.addDemands(a, demands)
-			demands += len(a.demands)
+	for _, r := range c.batch {
+		if r.op != opSettle {
+			c.addDemands(r, demands)
+			demands += len(r.demands)
 		}
 	}
-	for _, a := range q.batch {
-		if a.op == opSettle {
-			q.addSettle(a, demands+settlements)
-			settlements += len(a.takes)
+	for _, r := range c.batch {
+		if r.op == opSettle {
+			c.addSettle(r, demands+settlements)
+			settlements += len(r.takes)
 		}
 	}
-	for i, n := range [...]int{len(q.lists), len(q.requests) / requestSize, demands, settlements} {
-		binary.LittleEndian.PutUint16(q.body[counts+2*i:], uint16(n))
+	for i, n := range [...]int{len(c.lists), len(c.requests) / requestSize, demands, settlements} {
+		binary.LittleEndian.PutUint16(c.body[counts+2*i:], uint16(n))
 	}
-	if q.mixed {
-		q.body = binary.LittleEndian.AppendUint16(q.body, uint16(len(q.holders)/holderSize))
-		q.body = append(q.body, q.holders...)
+	if c.mixed {
+		c.body = binary.LittleEndian.AppendUint16(c.body, uint16(len(c.holders)/holderSize))
+		c.body = append(c.body, c.holders...)
 	}
-	q.body = append(q.body, q.requests...)
-	q.body = append(q.body, q.demands...)
-	q.body = append(q.body, q.settlements...)
-	q.answer = append(q.answer, q.settled...)
+	c.body = append(c.body, c.requests...)
+	c.body = append(c.body, c.demands...)
+	c.body = append(c.body, c.settlements...)
+	c.answer = append(c.answer, c.settled...)
 	if now > 0 {
-		for range q.keys {
-			q.answer = append(q.answer, 'd')
+		for range c.keys {
+			c.answer = append(c.answer, 'd')
 		}
 	}
-	q.args[2] = len(q.keys)
-	q.args = append(q.args, q.body, q.answer)
+	c.args[2] = len(c.keys)
+	c.args = append(c.args, c.body, c.answer)
 }
 
 // The sizes of a holder and a request in their sections.
@@ -109,30 +109,30 @@ const (
 )
 
 // evaluate makes the arguments those of an EVAL, which loads the script.
-func (q *scriptCall) evaluate() []any {
-	q.args[0], q.args[1] = "EVAL", decideScript
-	return q.args
+func (c *scriptCall) evaluate() []any {
+	c.args[0], c.args[1] = "EVAL", decideScript
+	return c.args
 }
 
 // evaluateSHA makes them those of an EVALSHA again.
-func (q *scriptCall) evaluateSHA() []any {
-	q.args[0], q.args[1] = "EVALSHA", decideSHA
-	return q.args
+func (c *scriptCall) evaluateSHA() []any {
+	c.args[0], c.args[1] = "EVALSHA", decideSHA
+	return c.args
 }
 
 // addDemands adds a take or a peek, after so many demands.
-func (q *scriptCall) addDemands(a *shardRequest, before int) {
-	request := len(q.requests)
-	op := a.op
+func (c *scriptCall) addDemands(r *shardRequest, before int) {
+	request := len(c.requests)
+	op := r.op
 	if op == opTake {
-		op = aloneOp(a.demands) // until another request has one of its keys
+		op = aloneOp(r.demands) // until another request has one of its keys
 	}
-	q.requests = append(q.requests, op, byte(len(a.demands)))
-	q.answer = append(q.answer, 'B')
-	for i := range a.demands {
-		d := &a.demands[i]
-		q.demands = q.appendPlace(q.demands, a.keys[i], d.Bands, request)
-		q.addHolder(before+i+1, a.keys[i], d.Bands, d.Holder)
+	c.requests = append(c.requests, op, byte(len(r.demands)))
+	c.answer = append(c.answer, 'B')
+	for i := range r.demands {
+		d := &r.demands[i]
+		c.demands = c.appendPlace(c.demands, r.keys[i], d.Bands, request)
+		c.addHolder(before+i+1, r.keys[i], d.Bands, d.Holder)
 		kind := byte(0)
 		if d.Shadow {
 			kind = 1
@@ -143,20 +143,17 @@ func (q *scriptCall) addDemands(a *shardRequest, before int) {
 		case d.Alternative && !d.Shadow:
 			kind = 4
 		}
-		q.demands = append(q.demands, kind)
-		q.demands = appendDouble(q.demands, d.Cost)
-		q.demands = appendDouble(q.demands, d.Minimum())
-		q.demands = appendDouble(q.demands, d.MaxWait.Microseconds())
-		q.answer = append(q.answer, 'B')
+		c.demands = appendDoubles(append(c.demands, kind), d.Cost, d.Minimum(), d.MaxWait.Microseconds())
+		c.answer = append(c.answer, 'B')
 		if isMixed(d.Bands) {
-			q.answer = append(q.answer, "I2c0"...)
+			c.answer = append(c.answer, "I2c0"...)
 			if slotBand(d.Bands) >= 0 {
-				q.answer = append(q.answer, "dd"...)
+				c.answer = append(c.answer, "dd"...)
 			}
 			continue
 		}
 		for range d.Bands {
-			q.answer = append(q.answer, 'd')
+			c.answer = append(c.answer, 'd')
 		}
 	}
 }
@@ -181,87 +178,85 @@ func aloneOp(demands []store.Demand) byte {
 }
 
 // addSettle adds settlements, after so many demands and settlements.
-func (q *scriptCall) addSettle(a *shardRequest, before int) {
-	for i := range a.takes {
-		t := &a.takes[i]
-		q.settlements = q.appendPlace(q.settlements, a.keys[i], t.Bands, -1)
-		q.addHolder(before+i+1, a.keys[i], t.Bands, t.Holder)
-		q.settlements = appendDouble(q.settlements, t.Cost)
-		q.settlements = appendDouble(q.settlements, a.actual[i])
-		q.settlements = appendDouble(q.settlements, t.At)
-		q.settled = append(q.settled, 'd')
+func (c *scriptCall) addSettle(r *shardRequest, before int) {
+	for i := range r.takes {
+		t := &r.takes[i]
+		c.settlements = c.appendPlace(c.settlements, r.keys[i], t.Bands, -1)
+		c.addHolder(before+i+1, r.keys[i], t.Bands, t.Holder)
+		c.settlements = appendDoubles(c.settlements, t.Cost, r.actual[i], t.At)
+		c.settled = append(c.settled, 'd')
 		for j := range t.Bands {
 			due := t.At
 			if len(t.Due) > j {
 				due = t.Due[j]
 			}
-			q.settlements = appendDouble(q.settlements, due)
+			c.settlements = appendDoubles(c.settlements, due)
 		}
 	}
 }
 
 // addHolder names the holder of a demand or settlement whose bands limit how many
 // requests there are at the same time.
-func (q *scriptCall) addHolder(number int, key string, bands []store.ExactBand, id store.HolderID) {
+func (c *scriptCall) addHolder(number int, key string, bands []store.ExactBand, id store.HolderID) {
 	if slotBand(bands) < 0 {
 		return
 	}
 	if len(bands) > 1 {
 		key = holdersOf(key)
 	}
-	q.holders = binary.LittleEndian.AppendUint16(q.holders, uint16(number))
-	q.holders = binary.LittleEndian.AppendUint16(q.holders, q.keyNumber(key, -1).number)
-	q.holders = append(q.holders, id[:]...)
+	c.holders = binary.LittleEndian.AppendUint16(c.holders, uint16(number))
+	c.holders = binary.LittleEndian.AppendUint16(c.holders, c.keyNumber(key, -1).number)
+	c.holders = append(c.holders, id[:]...)
 }
 
 // keyNumber adds a key that a request names.
-func (q *scriptCall) keyNumber(key string, request int) place {
-	k, known := q.keys[key]
+func (c *scriptCall) keyNumber(key string, request int) place {
+	k, known := c.keys[key]
 	if !known {
-		q.args = append(q.args, key)
-		k = place{uint16(len(q.args) - firstKey), request}
-		q.keys[key] = k
+		c.args = append(c.args, key)
+		k = place{uint16(len(c.args) - firstKey), request}
+		c.keys[key] = k
 	}
 	return k
 }
 
 // appendPlace names a key and a list of bands, each of which is sent once
 // however many requests name it. The bands of a rule are one list in memory.
-func (q *scriptCall) appendPlace(b []byte, key string, bands []store.ExactBand, request int) []byte {
-	_, known := q.keys[key]
-	k := q.keyNumber(key, request)
+func (c *scriptCall) appendPlace(b []byte, key string, bands []store.ExactBand, request int) []byte {
+	_, known := c.keys[key]
+	k := c.keyNumber(key, request)
 	if known {
-		q.share(k.request)
-		q.share(request)
+		c.share(k.request)
+		c.share(request)
 	}
 	list := bandList{&bands[0], len(bands)}
-	l, known := q.lists[list]
+	l, known := c.lists[list]
 	if !known {
-		l = uint16(len(q.lists) + 1)
-		q.lists[list] = l
+		l = uint16(len(c.lists) + 1)
+		c.lists[list] = l
 		mixed := isMixed(bands)
-		q.body = append(q.body, byte(len(bands)))
+		c.body = append(c.body, byte(len(bands)))
 		if mixed {
-			q.mixed = true
-			q.body[len(q.body)-1] += mixedList
+			c.mixed = true
+			c.body[len(c.body)-1] += mixedList
 			if bands[0].CountsRefused {
-				q.body[len(q.body)-1] += countingList
+				c.body[len(c.body)-1] += countingList
 			}
 		}
 		for i := range bands {
 			band := &bands[i]
-			q.body = binary.LittleEndian.AppendUint32(q.body, recordTag(band))
-			q.body = appendDoubles(q.body, band.Unit, band.Rate, band.Limit, band.Max, band.Tick)
+			c.body = binary.LittleEndian.AppendUint32(c.body, recordTag(band))
+			c.body = appendDoubles(c.body, band.Unit, band.Rate, band.Limit, band.Max, band.Tick)
 			if !mixed {
 				continue
 			}
 			switch band.Kind {
 			case bucket.Quota:
-				q.body = appendDoubles(q.body, band.Edges[0], band.Edges[1], band.Edges[2], band.Period.Microseconds())
+				c.body = appendDoubles(c.body, band.Edges[0], band.Edges[1], band.Edges[2], band.Period.Microseconds())
 			case bucket.Window:
-				q.body = appendDoubles(q.body, band.SlotLength())
+				c.body = appendDoubles(c.body, band.SlotLength())
 			case bucket.Concurrency:
-				q.body = appendDoubles(q.body, band.Period.Microseconds())
+				c.body = appendDoubles(c.body, band.Period.Microseconds())
 			}
 		}
 	}
@@ -270,9 +265,9 @@ func (q *scriptCall) appendPlace(b []byte, key string, bands []store.ExactBand, 
 }
 
 // share notes that a request shares one of its keys with another.
-func (q *scriptCall) share(request int) {
-	if request >= 0 && (q.requests[request] == opTakeAlone || q.requests[request] == opTakeKind) {
-		q.requests[request] = opTake
+func (c *scriptCall) share(request int) {
+	if request >= 0 && (c.requests[request] == opTakeAlone || c.requests[request] == opTakeKind) {
+		c.requests[request] = opTake
 	}
 }
 
@@ -299,11 +294,7 @@ func slotBand(bands []store.ExactBand) int {
 
 func appendDoubles(b []byte, numbers ...int64) []byte {
 	for _, n := range numbers {
-		b = appendDouble(b, n)
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(float64(n)))
 	}
 	return b
-}
-
-func appendDouble(b []byte, n int64) []byte {
-	return binary.LittleEndian.AppendUint64(b, math.Float64bits(float64(n)))
 }

@@ -56,25 +56,25 @@ type shardRequest struct {
 }
 
 // hasOneKey reports whether a request names one key.
-func (a *shardRequest) hasOneKey() bool {
+func (r *shardRequest) hasOneKey() bool {
 	switch {
-	case len(a.keys) > 1:
+	case len(r.keys) > 1:
 		return false
-	case a.op == opSettle:
-		return len(a.takes[0].Bands) == 1 || slotBand(a.takes[0].Bands) < 0
+	case r.op == opSettle:
+		return len(r.takes[0].Bands) == 1 || slotBand(r.takes[0].Bands) < 0
 	}
-	return len(a.demands[0].Bands) == 1 || slotBand(a.demands[0].Bands) < 0
+	return len(r.demands[0].Bands) == 1 || slotBand(r.demands[0].Bands) < 0
 }
 
 // nothingReadable reports whether no demand of a take or a peek could be
 // decided. An undecided one is ignored.
-func (a *shardRequest) nothingReadable() bool {
-	for _, s := range a.statuses {
+func (r *shardRequest) nothingReadable() bool {
+	for _, s := range r.statuses {
 		if s != store.Unavailable {
 			return false
 		}
 	}
-	return a.unreadable
+	return r.unreadable
 }
 
 // The states of a request: the goroutine that changes it from pending handles
@@ -90,48 +90,48 @@ const (
 var shardRequests = sync.Pool{New: func() any { return &shardRequest{done: make(chan struct{}, 1)} }}
 
 func newShardRequest(op byte, shard int, deadline time.Time) *shardRequest {
-	a := shardRequests.Get().(*shardRequest)
-	a.op, a.shard, a.deadline, a.charge = op, shard, deadline, op == opCharge
-	if a.charge {
-		a.op = opTake
+	r := shardRequests.Get().(*shardRequest)
+	r.op, r.shard, r.deadline, r.charge = op, shard, deadline, op == opCharge
+	if r.charge {
+		r.op = opTake
 	}
-	return a
+	return r
 }
 
 // recycle returns a request to the pool. Only its caller may call it, after the
 // answer, when no other goroutine has the request.
-func (a *shardRequest) recycle() {
-	clear(a.keys)
-	clear(a.demands)
-	*a = shardRequest{
-		keys: a.keys[:0], demands: a.demands[:0], statuses: a.statuses[:0], levels: a.levels[:0], done: a.done, timer: a.timer,
+func (r *shardRequest) recycle() {
+	clear(r.keys)
+	clear(r.demands)
+	*r = shardRequest{
+		keys: r.keys[:0], demands: r.demands[:0], statuses: r.statuses[:0], levels: r.levels[:0], done: r.done, timer: r.timer,
 	}
-	shardRequests.Put(a)
+	shardRequests.Put(r)
 }
 
 // finish passes the answer to the caller, or reports that it has left.
-func (a *shardRequest) finish(err error) (callerLeft bool) {
-	a.err = err
-	if !a.state.CompareAndSwap(pending, answered) {
+func (r *shardRequest) finish(err error) (callerLeft bool) {
+	r.err = err
+	if !r.state.CompareAndSwap(pending, answered) {
 		return true
 	}
-	a.done <- struct{}{}
+	r.done <- struct{}{}
 	return false
 }
 
 // abandon lets the caller leave. It fails if the answer has come.
-func (a *shardRequest) abandon() bool { return a.state.CompareAndSwap(pending, abandoned) }
+func (r *shardRequest) abandon() bool { return r.state.CompareAndSwap(pending, abandoned) }
 
-func (a *shardRequest) isAbandoned() bool { return a.state.Load() == abandoned }
+func (r *shardRequest) isAbandoned() bool { return r.state.Load() == abandoned }
 
 // withdrawal is what must be given back if the request is rejected.
-func (a *shardRequest) withdrawal() store.Takes {
-	if a.op != opTake || a.charge || a.err != nil {
+func (r *shardRequest) withdrawal() store.Takes {
+	if r.op != opTake || r.charge || r.err != nil {
 		return nil
 	}
 	var out store.Outcome
-	out.Prepare(a.demands)
-	a.fill(&out, nil)
-	out.Decide(a.demands)
-	return store.Withdrawal(a.demands, &out)
+	out.Prepare(r.demands)
+	r.fill(&out, nil)
+	out.Decide(r.demands)
+	return store.Withdrawal(r.demands, &out)
 }

@@ -94,8 +94,8 @@ func open(ctx context.Context, target target, config Config) (*Store, error) {
 	s.heartbeat.send(ctx)
 	s.work.Go(s.fleet.keep)
 	s.work.Go(s.fleet.listen)
-	for _, l := range s.nodes.known() {
-		s.work.Go(func(life context.Context) { _ = l.connect(life, l.client.Load()) }) // calls show what is wrong
+	for _, q := range s.nodes.known() {
+		s.work.Go(func(life context.Context) { _ = q.connect(life, q.client.Load()) }) // calls show what is wrong
 	}
 	return s, nil
 }
@@ -149,13 +149,13 @@ func (s *Store) now() int64 {
 func (s *Store) wakeFleet() { s.fleet.wake() }
 
 // submit sends a request to the node of its shard.
-func (s *Store) submit(a *shardRequest) {
-	l := s.nodes.queue(a.shard)
-	if l == nil {
-		s.again([]*shardRequest{a}, notReached, errNoNode, "")
+func (s *Store) submit(r *shardRequest) {
+	q := s.nodes.queue(r.shard)
+	if q == nil {
+		s.again([]*shardRequest{r}, notReached, errNoNode, "")
 		return
 	}
-	l.submit(a)
+	q.submit(r)
 }
 
 var (
@@ -165,26 +165,25 @@ var (
 )
 
 // await waits for a request, and counts how it ended.
-func (s *Store) await(ctx context.Context, a *shardRequest) error {
-	asked, shard := a.deadline.Add(-s.config.Timeout), a.shard
+func (s *Store) await(ctx context.Context, r *shardRequest) error {
+	asked, shard := r.deadline.Add(-s.config.Timeout), r.shard
 	if now := time.Now(); asked.After(now) {
 		asked = now
 	}
-	err := s.wait(ctx, a)
+	err := s.wait(ctx, r)
 	if err != nil && !errors.Is(err, ErrUnavailable) {
 		return err // its caller has left, or sends it again
 	}
-	switch l := s.nodes.queue(shard); {
-	case l != nil:
-		reply := err != nil && isReply(a, err)
-		if err == errLate && l.answers() { //nolint:errorlint // not wrapped
+	switch q := s.nodes.queue(shard); {
+	case q != nil:
+		reply := err != nil && isReply(r, err)
+		if err == errLate && q.answers() { //nolint:errorlint // not wrapped
 			err = errBusy
 		}
-		l.count(asked, err, reply)
+		q.count(asked, err, reply)
 	case err != nil:
 		if ok, suppressed := s.noNode.Allow(time.Now()); ok {
-			s.log.Warn("no Redis server is known for some buckets: requests are counted in this process (onFailure local), pass (open) or are refused (closed)",
-				"error", err, "suppressed", suppressed)
+			s.log.Warn("no Redis server is known for some buckets: "+withoutRedis, "error", err, "suppressed", suppressed)
 		}
 	}
 	return err
@@ -192,44 +191,44 @@ func (s *Store) await(ctx context.Context, a *shardRequest) error {
 
 // isReply reports whether a request failed with an error that cannot open the
 // breaker.
-func isReply(a *shardRequest, err error) bool {
+func isReply(r *shardRequest, err error) bool {
 	if err == errLate { //nolint:errorlint // not wrapped; the request may still be in flight
 		return false
 	}
-	return !countsAsFailure(err) || a.nothingReadable()
+	return !countsAsFailure(err) || r.nothingReadable()
 }
 
 // wait waits for a request, or for the end of its caller or its time, and then
 // leaves. A call that others share may go on for longer. Close makes all calls
 // fail, so wait need not watch for it.
-func (s *Store) wait(ctx context.Context, a *shardRequest) error {
-	if a.timer == nil {
-		a.timer = time.NewTimer(time.Until(a.deadline))
+func (s *Store) wait(ctx context.Context, r *shardRequest) error {
+	if r.timer == nil {
+		r.timer = time.NewTimer(time.Until(r.deadline))
 	} else {
-		a.timer.Reset(time.Until(a.deadline))
+		r.timer.Reset(time.Until(r.deadline))
 	}
-	defer a.timer.Stop()
+	defer r.timer.Stop()
 	err := errLate
 	select {
-	case <-a.done:
-		return a.err
+	case <-r.done:
+		return r.err
 	case <-ctx.Done():
 		err = ctx.Err()
-	case <-a.timer.C:
+	case <-r.timer.C:
 	}
-	if a.abandon() {
+	if r.abandon() {
 		return err
 	}
-	<-a.done
-	return a.err
+	<-r.done
+	return r.err
 }
 
 // answer ends a request. What was taken for a caller that has left is given back.
-func (s *Store) answer(a *shardRequest, err error) {
-	if !a.finish(err) {
+func (s *Store) answer(r *shardRequest, err error) {
+	if !r.finish(err) {
 		return
 	}
-	takes := a.withdrawal()
+	takes := r.withdrawal()
 	if takes == nil {
 		return
 	}
@@ -238,14 +237,14 @@ func (s *Store) answer(a *shardRequest, err error) {
 
 // again sends a request once more after a while, to the node that now has the
 // keys, unless there is no time left.
-func (s *Store) again(requests []*shardRequest, why refusal, err error, from string) {
-	switch why {
+func (s *Store) again(requests []*shardRequest, result callResult, err error, from string) {
+	switch result {
 	case moved:
 		s.nodes.learn(requests[0].shard, redirect(err, from))
 	case askElsewhere:
 		if to := s.nodes.reach(redirect(err, from)); to != nil {
-			for _, a := range requests {
-				a.asking, a.alone = true, true
+			for _, r := range requests {
+				r.asking, r.alone = true, true
 			}
 			if requests[0].tries++; requests[0].tries < maxRedirects {
 				to.submit(requests...)
@@ -253,24 +252,24 @@ func (s *Store) again(requests []*shardRequest, why refusal, err error, from str
 			}
 		}
 	case tryAgain:
-		for _, a := range requests {
-			a.alone = true
+		for _, r := range requests {
+			r.alone = true
 		}
 	default:
 		s.nodes.refreshSoon()
 	}
-	for _, a := range requests {
-		a.tries++
-		wait := backoff(why, a.tries)
-		if time.Until(a.deadline) <= wait || a.tries > maxRedirects {
-			s.answer(a, fmt.Errorf("%w: %w: %w", ErrUnavailable, store.ErrRefused, s.clean(err)))
+	for _, r := range requests {
+		r.tries++
+		wait := backoff(result, r.tries)
+		if time.Until(r.deadline) <= wait || r.tries > maxRedirects {
+			s.answer(r, fmt.Errorf("%w: %w: %w", ErrUnavailable, store.ErrRefused, s.clean(err)))
 			continue
 		}
 		if wait == 0 {
-			s.submit(a)
+			s.submit(r)
 			continue
 		}
-		time.AfterFunc(wait, func() { s.submit(a) })
+		time.AfterFunc(wait, func() { s.submit(r) })
 	}
 }
 
@@ -278,8 +277,8 @@ func (s *Store) again(requests []*shardRequest, why refusal, err error, from str
 const maxRedirects = 64
 
 // backoff is how long to wait before the next try.
-func backoff(why refusal, tries int) time.Duration {
-	if why == moved && tries <= 2 {
+func backoff(result callResult, tries int) time.Duration {
+	if result == moved && tries <= 2 {
 		return 0
 	}
 	return min(50*time.Millisecond, time.Millisecond<<min(tries, 6))

@@ -107,13 +107,13 @@ func rememberMaster(options *redis.Options) *atomic.Pointer[string] {
 }
 
 // address is the address of a node for messages.
-func (t target) address(l *nodeQueue) string {
+func (t target) address(q *nodeQueue) string {
 	if t.master != nil {
 		if found := t.master.Load(); found != nil {
 			return *found
 		}
 	}
-	return l.addr
+	return q.addr
 }
 
 // connect returns a client that sends every call once and honours the deadline

@@ -76,24 +76,27 @@ func (t *topology) reach(addr string) *nodeQueue {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if l, ok := t.queues[addr]; ok {
-		return l
+	if q, ok := t.queues[addr]; ok {
+		return q
 	}
 	if t.closed {
 		return nil
 	}
-	l := &nodeQueue{store: t.store, addr: addr, work: make(chan bool, mostCalls), loaded: logthrottle.New(time.Second), reopened: logthrottle.New(10 * time.Second)}
-	l.client.Store(t.target.connect(addr, t.store.config))
-	t.queues[addr] = l
-	return l
+	q := &nodeQueue{
+		store: t.store, addr: addr, work: make(chan bool, mostCalls),
+		loaded: logthrottle.New(time.Second), reopened: logthrottle.New(10 * time.Second),
+	}
+	q.client.Store(t.target.connect(addr, t.store.config))
+	t.queues[addr] = q
+	return q
 }
 
 // has reports whether a queue is in use: not if the store is closed or its node
 // has left the cluster.
-func (t *topology) has(l *nodeQueue) bool {
+func (t *topology) has(q *nodeQueue) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return !t.closed && t.queues[l.addr] == l
+	return !t.closed && t.queues[q.addr] == q
 }
 
 // learn applies a MOVED reply and refreshes the topology.
@@ -134,15 +137,15 @@ func (t *topology) refreshSoon() {
 // refresh asks the nodes, one after the other, for the slots of the cluster.
 func (t *topology) refresh(ctx context.Context) error {
 	failures := []error{errNoNode}
-	for _, l := range t.known() {
+	for _, q := range t.known() {
 		own, cancel := context.WithTimeout(ctx, t.store.config.Timeout+200*time.Millisecond)
-		slots, err := l.client.Load().ClusterSlots(own).Result() //nolint:staticcheck // CLUSTER SHARDS is of Redis 7, and we keep to 6.2
+		slots, err := q.client.Load().ClusterSlots(own).Result() //nolint:staticcheck // CLUSTER SHARDS is of Redis 7, and we keep to 6.2
 		cancel()
 		if err != nil {
-			failures = append(failures, fmt.Errorf("%s: %w", l.addr, err))
+			failures = append(failures, fmt.Errorf("%s: %w", q.addr, err))
 			continue
 		}
-		t.adopt(l.addr, slots)
+		t.adopt(q.addr, slots)
 		return nil
 	}
 	return errors.Join(failures...)
@@ -153,31 +156,31 @@ func (t *topology) refresh(ctx context.Context) error {
 func (t *topology) known() []*nodeQueue {
 	var order []*nodeQueue
 	seen := map[*nodeQueue]bool{}
-	add := func(l *nodeQueue) {
-		if l != nil && !seen[l] {
-			seen[l] = true
-			order = append(order, l)
+	add := func(q *nodeQueue) {
+		if q != nil && !seen[q] {
+			seen[q] = true
+			order = append(order, q)
 		}
 	}
 	if shards := t.shards.Load(); shards != nil {
-		for _, l := range *shards {
-			add(l)
+		for _, q := range *shards {
+			add(q)
 		}
 	}
 	t.mu.Lock()
-	for _, l := range t.queues {
-		add(l)
+	for _, q := range t.queues {
+		add(q)
 	}
 	t.mu.Unlock()
 	for _, addr := range t.target.addrs {
 		add(t.reach(addr))
 	}
 	var answering, away []*nodeQueue
-	for _, l := range order {
-		if l.outage() == nil {
-			answering = append(answering, l)
+	for _, q := range order {
+		if q.outage() == nil {
+			answering = append(answering, q)
 		} else {
-			away = append(away, l)
+			away = append(away, q)
 		}
 	}
 	return append(answering, away...)
@@ -214,20 +217,20 @@ func withHost(addr, from string) string {
 // some environments every restart has a new address.
 func (t *topology) prune(current []*nodeQueue) {
 	inUse := map[*nodeQueue]bool{}
-	for _, l := range current {
-		inUse[l] = true
+	for _, q := range current {
+		inUse[q] = true
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.queues) <= 4*len(inUse)+16 {
 		return
 	}
-	for addr, l := range t.queues {
-		if inUse[l] || !l.end() {
+	for addr, q := range t.queues {
+		if inUse[q] || !q.end() {
 			continue
 		}
 		delete(t.queues, addr)
-		_ = l.client.Load().Close()
+		_ = q.client.Load().Close()
 	}
 }
 
@@ -236,8 +239,8 @@ func (t *topology) close() error {
 	defer t.mu.Unlock()
 	t.closed = true
 	var failures []error
-	for _, l := range t.queues {
-		if err := l.client.Load().Close(); !errors.Is(err, redis.ErrClosed) { // a probe may have closed it
+	for _, q := range t.queues {
+		if err := q.client.Load().Close(); !errors.Is(err, redis.ErrClosed) { // a probe may have closed it
 			failures = append(failures, err)
 		}
 	}
@@ -251,19 +254,19 @@ func (t *topology) close() error {
 // and one for each request that must be alone.
 func (s *Store) group(batch []*shardRequest) []*scriptCall {
 	var groups []*scriptCall
-	for _, a := range batch {
-		var q *scriptCall
+	for _, r := range batch {
+		var c *scriptCall
 		for _, g := range groups {
-			if first := g.batch[0]; !a.alone && !first.alone && (first.shard == a.shard || !s.nodes.cluster) {
-				q = g
+			if first := g.batch[0]; !r.alone && !first.alone && (first.shard == r.shard || !s.nodes.cluster) {
+				c = g
 				break
 			}
 		}
-		if q == nil {
-			q = callPool.Get().(*scriptCall)
-			groups = append(groups, q)
+		if c == nil {
+			c = callPool.Get().(*scriptCall)
+			groups = append(groups, c)
 		}
-		q.batch = append(q.batch, a)
+		c.batch = append(c.batch, r)
 	}
 	return groups
 }

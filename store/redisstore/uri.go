@@ -57,7 +57,8 @@ func sentinelTarget(options redis.Options, addrs []string, master string) target
 	dials := watchDials(own.Dialer, finder.Close)
 	own.Dialer = dials.Dial
 	return target{
-		mode: ModeSentinel, master: rememberMaster(&own), addrs: []string{failoverAddr}, secrets: []string{options.Password}, client: finder,
-		connect: func(addr string, config Config) *redis.Client { return connect(own, addr, config) }, close: dials.close,
+		mode: ModeSentinel, master: rememberMaster(&own), addrs: []string{failoverAddr},
+		secrets: []string{options.Password}, client: finder, close: dials.close,
+		connect: func(addr string, config Config) *redis.Client { return connect(own, addr, config) },
 	}
 }

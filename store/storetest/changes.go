@@ -57,7 +57,8 @@ func alternationIsBounded(t testing.TB, b Backend) {
 		for i, version := range []rules.Band{c.a, c.b} {
 			most := version.Capacity + version.Tokens()*int64(30*time.Second)/int64(version.Refill)
 			if admitted[i] > most {
-				t.Errorf("two versions take turns for 30 s: %d admitted by %d per %v, at most %d are due", admitted[i], version.Tokens(), version.Refill, most)
+				t.Errorf("two versions take turns for 30 s: %d admitted by %d per %v, at most %d are due",
+					admitted[i], version.Tokens(), version.Refill, most)
 			}
 		}
 	}

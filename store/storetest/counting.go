@@ -33,7 +33,8 @@ func (f *fixture) wantCounted(out *store.Outcome, granted, count int64) {
 	f.Helper()
 	for i := range out.Results {
 		if r := &out.Results[i]; r.Granted != granted || r.Bands[0].Owed-r.Bands[0].Remaining != count {
-			f.Errorf("demand %d: granted %d, and %d beyond the capacity; want %d and %d", i, r.Granted, r.Bands[0].Owed-r.Bands[0].Remaining, granted, count)
+			f.Errorf("demand %d: granted %d, and %d beyond the capacity; want %d and %d",
+				i, r.Granted, r.Bands[0].Owed-r.Bands[0].Remaining, granted, count)
 		}
 	}
 }

@@ -113,7 +113,8 @@ func (f *fleet) checkOver(b *store.ExactBand, admitted []admission) {
 		beyond = max(0, beyond-b.Tokens*(a.at-last)) + a.cost*period
 		last = a.at
 		if beyond > bound {
-			f.Fatalf("an interval ends at %d µs in which %d tokens too many were admitted: a capacity of %d, %d every %v, a lease time of %v",
+			f.Fatalf("an interval ends at %d µs in which %d tokens too many were admitted: "+
+				"a capacity of %d, %d every %v, a lease time of %v",
 				a.at, (beyond-bound+period-1)/period, b.Capacity, b.Tokens, b.Period, f.Leases.Time)
 		}
 	}

@@ -193,7 +193,8 @@ func concurrencyClockStepsBack(t testing.TB, b Backend) {
 
 	// Renewing or releasing a slot adopts the clock too, for all bands.
 	for _, renews := range []bool{true, false} {
-		d = again(f.demand(1, band("hour", 60, 60, time.Hour), rules.Band{Label: "slots", Kind: rules.Concurrency, Capacity: 2, Hold: time.Minute}))
+		slots := rules.Band{Label: "slots", Kind: rules.Concurrency, Capacity: 2, Hold: time.Minute}
+		d = again(f.demand(1, band("hour", 60, 60, time.Hour), slots))
 		takes := store.NewTakes([]store.Demand{d}, f.mustTake(d))
 		f.mustTake(again(d))
 		f.Advance(-time.Hour)

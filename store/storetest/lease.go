@@ -145,7 +145,8 @@ func (f *fleet) saturate(r *rand.Rand, d store.Demand, change bool) {
 			f.Fatalf("%v after the start a request is refused although the bucket has %d tokens: %+v", f.now, left, refused)
 		}
 		if left > 0 && len(refused) > 0 && f.now-empty > f.Leases.Pause {
-			f.Fatalf("requests are still refused %v after the bucket was empty, at most %v are possible; it has %d tokens", f.now-empty, f.Leases.Pause, left)
+			f.Fatalf("requests are still refused %v after the bucket was empty, at most %v are possible; it has %d tokens",
+				f.now-empty, f.Leases.Pause, left)
 		}
 		f.pass(step)
 	}

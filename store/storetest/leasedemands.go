@@ -11,7 +11,10 @@ import (
 // amongLeases plays a history of a bucket that gateways have taken tokens of, and that
 // is empty now and then. Some of its demands are of another sort: check has the answer
 // to a peek, the answer at a gateway, and what is left in the store then.
-func amongLeases(t testing.TB, b Backend, sort func(*rand.Rand, *store.Demand), check func(f *fleet, peeked, got store.Result, left int64)) {
+func amongLeases(
+	t testing.TB, b Backend,
+	sort func(*rand.Rand, *store.Demand), check func(f *fleet, peeked, got store.Result, left int64),
+) {
 	f, r := newFleet(t, b, 3), rand.New(rand.NewPCG(1, 18))
 	d := f.demand(1, band("", 400, 400, time.Second))
 	for range 2_000 {
@@ -34,11 +37,13 @@ func leasesLeaveStrictDemands(t testing.TB, b Backend) {
 	amongLeases(t, b, func(r *rand.Rand, d *store.Demand) {
 		d.Cost, d.Strict = 1+r.Int64N(5), true
 	}, func(f *fleet, peeked, got store.Result, left int64) {
-		if got.Source != store.FromStore || got.Status != peeked.Status || got.Granted != peeked.Granted || got.Wait != peeked.Wait || got.Now != peeked.Now {
+		if got.Source != store.FromStore || got.Status != peeked.Status || got.Granted != peeked.Granted ||
+			got.Wait != peeked.Wait || got.Now != peeked.Now {
 			f.Fatalf("a strict demand is %+v, a peek was %+v", got, peeked)
 		}
 		if want := peeked.Bands[0].Remaining - got.Granted; got.Bands[0].Remaining != want || left != want {
-			f.Fatalf("a strict demand for which %d were granted says that %d are left, want %d; the store has %d", got.Granted, got.Bands[0].Remaining, want, left)
+			f.Fatalf("a strict demand for which %d were granted says that %d are left, want %d; the store has %d",
+				got.Granted, got.Bands[0].Remaining, want, left)
 		}
 	})
 }
@@ -146,7 +151,9 @@ func leasesGiveReceipts(t testing.TB, b Backend) {
 // are also under a limit that others share.
 func leasesPauseForThemselves(t testing.TB, b Backend) {
 	f := newFleet(t, b, 2)
-	shared, own, other := f.demand(1, band("", 100, 100, time.Second)), f.demand(1, band("", 400, 400, time.Second)), f.demand(1, band("", 1_000, 1_000, time.Second))
+	shared := f.demand(1, band("", 100, 100, time.Second))
+	own := f.demand(1, band("", 400, 400, time.Second))
+	other := f.demand(1, band("", 1_000, 1_000, time.Second))
 	strict := shared
 	strict.Strict = true
 	refused := time.Duration(-1) // since when, although the bucket has tokens
@@ -173,7 +180,8 @@ func leasesPauseForThemselves(t testing.TB, b Backend) {
 			case refused < 0:
 				refused = f.now
 			case f.now-refused > 2*f.Leases.Pause:
-				f.Fatalf("a caller has been refused for %v although the bucket has %d tokens, at most %v are possible", f.now-refused, left, 2*f.Leases.Pause)
+				f.Fatalf("a caller has been refused for %v although the bucket has %d tokens, at most %v are possible",
+					f.now-refused, left, 2*f.Leases.Pause)
 			}
 		}
 		f.pass(time.Millisecond)

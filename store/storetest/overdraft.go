@@ -169,7 +169,8 @@ func overdraftCutIsSettled(t testing.TB, b Backend) {
 		f.settle(cost+more, f.mustTake(d), d)
 		d.Cost = 0
 		if left := f.peek(d).Results[0].Bands[1].Remaining; left != large-cost-more {
-			t.Errorf("an overdraft of %d settled at %d leaves %d in the band that has room, want %d", cost, cost+more, left, large-cost-more)
+			t.Errorf("an overdraft of %d settled at %d leaves %d in the band that has room, want %d",
+				cost, cost+more, left, large-cost-more)
 		}
 	}
 }

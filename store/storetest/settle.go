@@ -53,7 +53,9 @@ func settleGivesBack(t testing.TB, b Backend) {
 // settleEach: a request that costs one request, 900 tokens and 20 cents.
 func settleEach(t testing.TB, b Backend) {
 	f := newFixture(t, b)
-	requests, tokens, cents := f.demand(1, band("", 100, 1, time.Hour)), f.demand(500, band("", 10_000, 1, time.Hour)), f.demand(50, band("", 1_000, 1, time.Hour))
+	requests := f.demand(1, band("", 100, 1, time.Hour))
+	tokens := f.demand(500, band("", 10_000, 1, time.Hour))
+	cents := f.demand(50, band("", 1_000, 1, time.Hour))
 	demands := []store.Demand{requests, tokens, cents}
 	settled := f.settleEach(store.NewTakes(demands, f.mustTake(demands...)), 1, 900, 20)
 	for i, want := range []store.Settlement{{}, {Charged: 400}, {Returned: 30}} {
@@ -71,7 +73,10 @@ func settleEach(t testing.TB, b Backend) {
 func settleOfNothing(t testing.TB, b Backend) {
 	f := newFixture(t, b)
 	for name, takes := range map[string]store.Takes{
-		"none": nil, "an empty list": {}, "one without bands": {{Cost: 1}}, "one with too many bands": {{Cost: 1, Bands: make([]store.ExactBand, store.MaxBands+1)}},
+		"none":                    nil,
+		"an empty list":           {},
+		"one without bands":       {{Cost: 1}},
+		"one with too many bands": {{Cost: 1, Bands: make([]store.ExactBand, store.MaxBands+1)}},
 	} {
 		if s, err := f.Store.Settle(f.Context(), takes, takes.Same(1)); !errors.Is(err, store.ErrDemand) {
 			t.Errorf("settling takes, %s: %+v, %v; want %v", name, s, err, store.ErrDemand)
