@@ -136,6 +136,31 @@ func TestBand_Kinds(t *testing.T) {
 	}
 }
 
+// everyField fails if a field of the request is not set that JSON has and that has one of
+// the kinds, or any kind if there are none. A test that compares requests then sees it.
+func everyField(t *testing.T, r *fluxgate.Request, kinds ...reflect.Kind) {
+	t.Helper()
+	v := reflect.ValueOf(*r)
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		if f.Name == "Limit" || len(kinds) > 0 && !slices.Contains(kinds, innermost(f.Type)) {
+			continue // a limit comes from Envoy alone
+		}
+		if v.Field(i).IsZero() {
+			t.Fatalf("the request has no %s", f.Name)
+		}
+	}
+}
+
+// innermost is the kind of the values of lists and maps.
+func innermost(of reflect.Type) reflect.Kind {
+	switch of.Kind() {
+	case reflect.Map, reflect.Slice:
+		return innermost(of.Elem())
+	}
+	return of.Kind()
+}
+
 // A request is the same after encoding and decoding.
 func TestRequest_RoundTrip(t *testing.T) {
 	sent := fluxgate.Request{
@@ -144,6 +169,7 @@ func TestRequest_RoundTrip(t *testing.T) {
 		Descriptor: []fluxgate.DescriptorEntry{{Key: "b", Value: "1"}, {Key: "a"}, {Key: "b", Value: "1"}},
 		Costs:      map[string]int64{"images": 2, "usd": math.MaxInt64}, Estimate: &fluxgate.Estimate{Model: "small", InputTokens: 7, MaxOutputTokens: math.MaxInt64},
 	}
+	everyField(t, &sent)
 	text, err := json.Marshal(wire.FromRequest(&sent))
 	if err != nil {
 		t.Fatal(err)
@@ -228,10 +254,11 @@ func TestRequest_InvalidUTF8(t *testing.T) {
 	}
 	for range 1_000 {
 		sent := fluxgate.Request{
-			UserID: text(), APIKey: text(), Method: text(), Path: text(), Host: text(),
+			RuleSet: "set", IP: netip.MustParseAddr("192.0.2.1"), UserID: text(), APIKey: text(), Method: text(), Path: text(), Host: text(),
 			Headers: map[string][]string{textproto.CanonicalMIMEHeaderKey(text()): {text(), text()}}, Attributes: map[string]string{text(): text()},
 			Descriptor: []fluxgate.DescriptorEntry{{Key: text(), Value: text()}},
 		}
+		everyField(t, &sent, reflect.String, reflect.Struct) // an entry of a descriptor has texts
 		before := fmt.Sprintf("%+v", sent)
 		w := wire.FromRequest(&sent)
 		w.SetTimeout(1500 * time.Microsecond)
