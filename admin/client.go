@@ -66,7 +66,10 @@ func NewClient(address string, config ClientConfig) (*Client, error) {
 	transport.MaxConnsPerHost, transport.IdleConnTimeout = 16, 30*time.Second
 	transport.ExpectContinueTimeout = 10 * time.Second
 	c := &Client{base: base, timeout: config.Timeout, authorize: func(http.Header) {}}
-	c.http = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	c.http = &http.Client{
+		Transport:     transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 	if token := string(config.Token); token != "" {
 		c.authorize = func(h http.Header) { h.Set("Authorization", "Bearer "+token) }
 	}
@@ -159,7 +162,10 @@ func (c *Client) History(ctx context.Context, id string, before int64, limit int
 		return nil, nil
 	}
 	var answer Revisions
-	op := call{method: http.MethodGet, path: ruleSetPath(id, "revisions"), query: url.Values{"limit": {strconv.Itoa(rules.PageSize(limit))}}}
+	op := call{
+		method: http.MethodGet, path: ruleSetPath(id, "revisions"),
+		query: url.Values{"limit": {strconv.Itoa(rules.PageSize(limit))}},
+	}
 	if before > 0 {
 		op.query.Set("before", strconv.FormatInt(before, 10))
 	}
@@ -226,7 +232,9 @@ func (c *Client) Restore(ctx context.Context, id string, revision int64, change 
 
 // Explain implements [Operator].
 func (c *Client) Explain(ctx context.Context, req *fluxgate.Request) (*Explanation, error) {
-	return fetch[Explanation](ctx, c, &call{method: http.MethodPost, path: ruleSetPath(req.RuleSet, "explain"), body: wire.FromRequest(req)})
+	return fetch[Explanation](ctx, c, &call{
+		method: http.MethodPost, path: ruleSetPath(req.RuleSet, "explain"), body: wire.FromRequest(req),
+	})
 }
 
 // Buckets implements [Operator].

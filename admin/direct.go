@@ -79,7 +79,10 @@ func (d *Direct) RestoreChange(ctx context.Context, id string, revision int64, c
 	}, func(_, after *rules.Set) (*rules.Set, error) { return after, nil })
 }
 
-func (d *Direct) change(ctx context.Context, id string, change rules.Change, edit Edit, stamp func(before, after *rules.Set) (*rules.Set, error)) (Changed, error) {
+func (d *Direct) change(
+	ctx context.Context, id string, change rules.Change, edit Edit,
+	stamp func(before, after *rules.Set) (*rules.Set, error),
+) (Changed, error) {
 	before, err := d.base(ctx, id, change)
 	if err != nil {
 		return Changed{}, describe(ctx, d.Editor, err)

@@ -91,7 +91,8 @@ func ProblemOf(err error) *Problem {
 		return NewProblem(http.StatusConflict, KindReadOnly, err.Error())
 	case errors.Is(err, rules.ErrTooLarge):
 		return NewProblem(http.StatusRequestEntityTooLarge, KindValidation, err.Error())
-	case errors.Is(err, ErrReset), errors.Is(err, fluxgate.ErrNoBucket), errors.Is(err, fluxgate.ErrCost), errors.Is(err, fluxgate.ErrTooManyRules),
+	case errors.Is(err, ErrReset), errors.Is(err, fluxgate.ErrNoBucket),
+		errors.Is(err, fluxgate.ErrCost), errors.Is(err, fluxgate.ErrTooManyRules),
 		errors.Is(err, store.ErrTooManyResets):
 		return NewProblem(http.StatusUnprocessableEntity, KindValidation, err.Error())
 	}

@@ -50,10 +50,14 @@ func New(address string, config Config) (*Client, error) {
 	}
 	c := &Client{
 		config: config, transport: newTransport(&config), travels: headerFilter(config.Headers),
-		check: at(server, "/v1/check"), batch: at(server, "/v1/check:batch"), settle: at(server, "/v1/settle"), extend: at(server, "/v1/extend"),
+		check: at(server, "/v1/check"), batch: at(server, "/v1/check:batch"),
+		settle: at(server, "/v1/settle"), extend: at(server, "/v1/extend"),
 		tokens: new(sync.Mutex), authorize: func(http.Header) {}, hide: func(s string) string { return s },
 	}
-	c.queue = &callQueue{send: c.sendBatch, maxCalls: min(maxCalls, config.MaxConns), maxAge: maxCallAge, maxBatch: config.MaxBatch, accepted: config.MaxBatch}
+	c.queue = &callQueue{
+		send: c.sendBatch, maxCalls: min(maxCalls, config.MaxConns), maxAge: maxCallAge,
+		maxBatch: config.MaxBatch, accepted: config.MaxBatch,
+	}
 	if token := string(config.Token); token != "" {
 		bearer := []string{"Bearer " + token}
 		c.authorize = func(h http.Header) { h["Authorization"] = bearer }

@@ -113,7 +113,8 @@ func (c *converter) replaces() {
 	for i, limit := range c.limits {
 		for k, name := range limit.Replaces {
 			if named[name] == nil {
-				c.note(fmt.Sprintf("%s.rate_limit.replaces[%d]", c.places[i], k), "has no effect: no limit of the domain has the name %s", yamltree.Quote(name))
+				c.note(fmt.Sprintf("%s.rate_limit.replaces[%d]", c.places[i], k),
+					"has no effect: no limit of the domain has the name %s", yamltree.Quote(name))
 			}
 			c.rules[i].Replaces = append(c.rules[i].Replaces, named[name]...)
 		}
@@ -150,7 +151,8 @@ func (c *converter) level(descriptors []Descriptor, path []entry, place string) 
 	for i, b := range found {
 		d, place := &descriptors[i], fmt.Sprintf("%s[%d]", place, i)
 		if b.unreachable {
-			c.note(place, "is left out: it never matches, because the wildcard %s of descriptors[%d] comes first", yamltree.Quote(descriptors[b.by].Value), b.by)
+			c.note(place, "is left out: it never matches, because the wildcard %s of descriptors[%d] comes first",
+				yamltree.Quote(descriptors[b.by].Value), b.by)
 		}
 		enclosing := c.leftOut
 		c.leftOut = enclosing || b.unreachable
@@ -194,7 +196,8 @@ func (c *converter) checkEntries(descriptors []Descriptor, place string) bool {
 		case strings.Contains(d.Key, "*"):
 			c.refuse(place+".key", "must not have a *: wildcards are for values")
 		case stars > 1 || stars == 1 && !isWildcard(d):
-			c.refuse(place+".value", "can have one * at its end only: before March 2026 envoyproxy/ratelimit compares any other * as an ordinary character, since then it is a wildcard")
+			c.refuse(place+".value", "can have one * at its end only: before March 2026 envoyproxy/ratelimit "+
+				"compares any other * as an ordinary character, since then it is a wildcard")
 		case d.ShareThreshold && !isWildcard(d):
 			c.refuse(place+".share_threshold", "is only possible with a value that ends in *")
 		}

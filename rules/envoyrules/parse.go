@@ -27,7 +27,8 @@ func Parse(name string, data []byte, o Options) (*rules.Set, []Remark, error) {
 	case len(file.Documents) == 0:
 		problems = append(problems, file.Problem(yamltree.Position{}, "", "has no configuration: it must have a domain and descriptors"))
 	case len(file.Documents) > 1:
-		problems = append(problems, file.Problem(file.Documents[1].At, "", "a file can have one document: write the others to files of their own"))
+		problems = append(problems, file.Problem(file.Documents[1].At, "",
+			"a file can have one document: write the others to files of their own"))
 	}
 	if len(problems) > 0 {
 		return nil, nil, filerules.NewError("", problems)

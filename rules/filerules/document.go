@@ -47,7 +47,9 @@ func parse(name string, data []byte) *document {
 		d.refuse(&yamltree.Node{At: f.At}, nil, "", rules.Problem{Code: rules.CodeSyntax, Subject: name, Message: f.Message})
 	}
 	if len(file.Documents)+len(flaws) == 0 {
-		d.refuse(&yamltree.Node{}, nil, "", rules.Problem{Code: rules.CodeRequired, Subject: name, Message: "has no rule set: it must have an id and rules"})
+		d.refuse(&yamltree.Node{}, nil, "", rules.Problem{
+			Code: rules.CodeRequired, Subject: name, Message: "has no rule set: it must have an id and rules",
+		})
 	}
 	for _, root := range file.Documents {
 		d.read(root)

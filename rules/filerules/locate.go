@@ -9,7 +9,8 @@ import (
 
 // otherNames are alternative names of fields, used if the named field is absent.
 var otherNames = map[string][]string{
-	"id": {"_id"}, "paths": {"path"}, "methods": {"method"}, "refill": {"refillSeconds", "windowSeconds", "period"}, "refillTokens": {"capacity"},
+	"id": {"_id"}, "paths": {"path"}, "methods": {"method"},
+	"refill": {"refillSeconds", "windowSeconds", "period"}, "refillTokens": {"capacity"},
 }
 
 // locate returns the position of a problem: of the value, or its name. If the value

@@ -61,7 +61,8 @@ func Open(path string, config Config) (*Source, error) {
 		return nil, errors.New("opening rules: the path is empty")
 	}
 	if config.Interval < 0 || config.Settle < 0 {
-		return nil, fmt.Errorf("opening rules: Interval and Settle must not be negative, they are %s and %s", config.Interval, config.Settle)
+		return nil, fmt.Errorf("opening rules: Interval and Settle must not be negative, they are %s and %s",
+			config.Interval, config.Settle)
 	}
 	config.Interval = cmp.Or(config.Interval, 10*time.Second)
 	config.Settle = cmp.Or(config.Settle, 50*time.Millisecond)

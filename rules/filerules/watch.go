@@ -29,7 +29,8 @@ func (s *Source) Watch(ctx context.Context, changed func(id string)) error {
 	w := watch{source: s, changed: changed, quiet: quiet, maxQuiet: maxQuiet, refused: map[string]bool{}}
 	notifier, err := s.notify()
 	if err != nil {
-		s.config.Logger.Warn("cannot watch rule files; changes are found at the next poll", "path", s.path, "interval", s.config.Interval, "error", err)
+		s.config.Logger.Warn("cannot watch rule files; changes are found at the next poll",
+			"path", s.path, "interval", s.config.Interval, "error", err)
 		return w.run(ctx, nil, nil)
 	}
 	defer notifier.Close() //nolint:errcheck // nothing was written

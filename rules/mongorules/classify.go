@@ -263,8 +263,9 @@ func (b *base) merge() (draft, error) {
 		}
 		if other := edited[d.id]; other != nil && d.id != "" {
 			found = append(found, d.inDocument(rules.Problem{
-				Code:    rules.CodeDuplicate,
-				Message: fmt.Sprintf("is a second document of rule %q, which is also in document %s: delete one of them, or change its id", d.id, other.name()),
+				Code: rules.CodeDuplicate,
+				Message: fmt.Sprintf("is a second document of rule %q, which is also in document %s: delete one of them, or change its id",
+					d.id, other.name()),
 			}))
 		}
 		edited[d.id] = d

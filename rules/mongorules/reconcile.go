@@ -67,12 +67,14 @@ func (s *Source) reconcile(ctx context.Context, id string) (imported bool, err e
 		// as removed rules.
 		s.config.Logger.Warn("all documents of a rule set are missing; writing them again", "ruleSet", id, "revision", h.Revision)
 		h.Adds = b.adds(b.want)
-		if err := s.update(ctx, "marking the documents as missing", h, bson.M{"$set": bson.M{"synced": h.Revision - 1, "adds": h.Adds}}); err != nil {
+		missing := bson.M{"$set": bson.M{"synced": h.Revision - 1, "adds": h.Adds}}
+		if err := s.update(ctx, "marking the documents as missing", h, missing); err != nil {
 			return false, err
 		}
 	}
 	if len(b.obsolete) > 0 && h.Synced == h.Revision {
-		s.config.Logger.Warn("deleting documents of removed rules; to add such a rule again, insert its document without the fields revision and checksum",
+		s.config.Logger.Warn("deleting documents of removed rules; "+
+			"to add such a rule again, insert its document without the fields revision and checksum",
 			"ruleSet", id, "revision", h.Revision, "documents", names(b.obsolete))
 	}
 	return false, errors.Join(s.syncDocuments(ctx, h, b.want), s.noteProblem(ctx, h, ""))

@@ -183,7 +183,10 @@ func (s *Source) call(ctx context.Context, doing string, send func(context.Conte
 }
 
 // find reads all documents that a filter matches.
-func find[T any](ctx context.Context, s *Source, doing string, c *mongo.Collection, filter any, opts ...options.Lister[options.FindOptions]) (all []T, err error) {
+func find[T any](
+	ctx context.Context, s *Source, doing string, c *mongo.Collection, filter any,
+	opts ...options.Lister[options.FindOptions],
+) (all []T, err error) {
 	err = s.call(ctx, doing, func(ctx context.Context) error {
 		cursor, err := c.Find(ctx, filter, opts...)
 		if err == nil {

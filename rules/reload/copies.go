@@ -123,7 +123,8 @@ func (c *copies) read(id string) (*rules.Version, error) {
 	if err != nil {
 		return nil, err
 	}
-	return rules.Decode(rules.Entry{RuleSetID: id, Head: rules.Head{Revision: f.Revision}, Author: f.Author, Comment: f.Comment, At: f.At}, f.Document)
+	entry := rules.Entry{RuleSetID: id, Head: rules.Head{Revision: f.Revision}, Author: f.Author, Comment: f.Comment, At: f.At}
+	return rules.Decode(entry, f.Document)
 }
 
 // remove removes the copy of a deleted rule set.

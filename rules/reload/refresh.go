@@ -123,7 +123,8 @@ func (r *Reloader) update(ctx context.Context, s *ruleSet, head rules.Head, know
 			if slices.Contains(r.config.RuleSets, s.id) {
 				level = slog.LevelError
 			}
-			r.config.Logger.Log(ctx, level, "rule set deleted in the source", "ruleSet", s.id, "revision", rules.ShownRevision(head.Revision))
+			r.config.Logger.Log(ctx, level, "rule set deleted in the source",
+				"ruleSet", s.id, "revision", rules.ShownRevision(head.Revision))
 		}
 	case known:
 		r.load(ctx, s, head)
@@ -206,7 +207,10 @@ func (r *Reloader) logLoaded(v *rules.Version, always bool) {
 			return
 		}
 	}
-	args := []any{"ruleSet", v.RuleSet.ID(), "revision", rules.ShownRevision(v.Revision), "rules", v.RuleSet.Len(), "author", v.Author, "comment", v.Comment}
+	args := []any{
+		"ruleSet", v.RuleSet.ID(), "revision", rules.ShownRevision(v.Revision), "rules", v.RuleSet.Len(),
+		"author", v.Author, "comment", v.Comment,
+	}
 	if suppressed > 0 {
 		args = append(args, "suppressed", suppressed)
 	}

@@ -69,7 +69,8 @@ func Start(ctx context.Context, source rules.Source, config Config) (*Reloader, 
 	r := &Reloader{
 		source: source, config: config, sets: newRuleSets(config.MaxRuleSets), copies: copies,
 		hints: pendingids.New(), work: background.New(ctx),
-		tickTime: min(time.Second, max(time.Millisecond, config.IdleAfter/8)), firsts: make(chan struct{}, 8), refreshing: semaphore.NewWeighted(1),
+		tickTime: min(time.Second, max(time.Millisecond, config.IdleAfter/8)),
+		firsts:   make(chan struct{}, 8), refreshing: semaphore.NewWeighted(1),
 		unknown: logthrottle.New(time.Minute), malformed: logthrottle.New(time.Minute), unheard: logthrottle.New(time.Minute),
 		firstLoads: logthrottle.New(time.Second), turned: logthrottle.New(time.Minute), drops: logthrottle.New(time.Minute),
 	}
@@ -212,7 +213,8 @@ func (r *Reloader) begin(id string) *ruleSet {
 	if s == nil {
 		r.counts.add(&r.counts.Turned)
 		if ok, suppressed := r.turned.Allow(time.Now()); ok {
-			r.config.Logger.Warn("a request names a rule set that is not loaded, and too many others are being loaded", "suppressed", suppressed)
+			r.config.Logger.Warn("a request names a rule set that is not loaded, and too many others are being loaded",
+				"suppressed", suppressed)
 		}
 		return nil
 	}

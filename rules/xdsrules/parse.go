@@ -125,7 +125,8 @@ func descriptorsOf(from []*pb.RateLimitDescriptor) []envoyrules.Descriptor {
 	for _, d := range from {
 		all = append(all, envoyrules.Descriptor{
 			Key: d.GetKey(), Value: d.GetValue(), RateLimit: limitOf(d.GetRateLimit()), Descriptors: descriptorsOf(d.GetDescriptors()),
-			ShadowMode: d.GetShadowMode(), QuotaMode: d.GetQuotaMode(), DetailedMetric: d.GetDetailedMetric(), Metadata: d.GetMetadata().AsMap(),
+			ShadowMode: d.GetShadowMode(), QuotaMode: d.GetQuotaMode(),
+			DetailedMetric: d.GetDetailedMetric(), Metadata: d.GetMetadata().AsMap(),
 		})
 	}
 	return all
@@ -136,7 +137,8 @@ func limitOf(l *pb.RateLimitPolicy) *envoyrules.RateLimit {
 		return nil
 	}
 	limit := &envoyrules.RateLimit{
-		Unit: strings.ToLower(l.GetUnit().String()), RequestsPerUnit: l.GetRequestsPerUnit(), Unlimited: l.GetUnlimited(), Name: l.GetName(),
+		Unit: strings.ToLower(l.GetUnit().String()), RequestsPerUnit: l.GetRequestsPerUnit(),
+		Unlimited: l.GetUnlimited(), Name: l.GetName(),
 	}
 	for _, r := range l.GetReplaces() {
 		limit.Replaces = append(limit.Replaces, r.GetName())

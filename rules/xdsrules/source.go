@@ -40,7 +40,10 @@ func Open(ctx context.Context, config Config) (*Source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening rules: %w", err)
 	}
-	s := &Source{config: config, work: background.New(ctx), tried: make(chan struct{}), watchers: map[*pendingids.Set]bool{}, err: errors.New("not connected yet")}
+	s := &Source{
+		config: config, work: background.New(ctx), tried: make(chan struct{}),
+		watchers: map[*pendingids.Set]bool{}, err: errors.New("not connected yet"),
+	}
 	s.work.Go(s.run)
 	return s, nil
 }

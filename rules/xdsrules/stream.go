@@ -157,7 +157,8 @@ func (s *Source) lost(err error) {
 	switch {
 	case known:
 	case loaded:
-		s.config.Logger.Warn("lost the xDS server; the last accepted rules stay in effect, connecting again", "server", s.config.Server, "error", err)
+		s.config.Logger.Warn("lost the xDS server; the last accepted rules stay in effect, connecting again",
+			"server", s.config.Server, "error", err)
 	default:
 		s.config.Logger.Error("cannot get rules from the xDS server; connecting again", "server", s.config.Server, "error", err)
 	}
