@@ -38,7 +38,8 @@ func parseNetwork(s string) (netip.Prefix, error) {
 		return netip.Prefix{}, fmt.Errorf("is too wide: the widest network of proxies is /%d", widest)
 	}
 	if network != network.Masked() {
-		return netip.Prefix{}, fmt.Errorf("has bits beyond its prefix: write %v, or %v for the one address", network.Masked(), network.Addr())
+		return netip.Prefix{}, fmt.Errorf("has bits beyond its prefix: write %v, or %v for the one address",
+			network.Masked(), network.Addr())
 	}
 	if network.IsSingleIP() && network.Addr().IsUnspecified() {
 		return netip.Prefix{}, errors.New("is not an address of a host")

@@ -18,7 +18,8 @@ type Middleware func(next http.Handler) http.Handler
 // lists all problems of the options.
 func New(limiter fluxgate.Limiter, options ...Option) (Middleware, error) {
 	g := &gate{Gate: middleware.Gate[*http.Request]{
-		Limiter: limiter, ClientIP: new(clientip.Resolver), Headers: middleware.NewHeaders(false), Log: logFailure, Abort: http.ErrAbortHandler,
+		Limiter: limiter, ClientIP: new(clientip.Resolver), Headers: middleware.NewHeaders(false),
+		Log: logFailure, Abort: http.ErrAbortHandler,
 	}}
 	if err := middleware.Apply(g, limiter, options); err != nil {
 		return nil, fmt.Errorf("creating a middleware: %w", err)

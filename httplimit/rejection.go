@@ -142,7 +142,8 @@ func rejection(d *fluxgate.Decision) *Rejection {
 	status, ok := statuses[d.Reason]
 	p := plain(status, middleware.Detail(d), d.Reason)
 	if !ok {
-		p.Type, p.Title, p.Status, p.ViolatedPolicies = quotaExceeded, quotaExceededTitle, http.StatusTooManyRequests, middleware.Violated(d)
+		p.Type, p.Title, p.Status = quotaExceeded, quotaExceededTitle, http.StatusTooManyRequests
+		p.ViolatedPolicies = middleware.Violated(d)
 	}
 	return &Rejection{Problem: p, Decision: *d}
 }

@@ -65,7 +65,8 @@ func (w Weights) MarshalJSON() ([]byte, error) {
 // Cost is what tokens cost, rounded up once. The cached ones are a part of those of the input,
 // and those used for reasoning a part of the output.
 func (w *Weights) Cost(input, cached, output, reasoning int64) int64 {
-	return weightedSum([...]int64{input - cached, cached, output - reasoning, reasoning}, [...]int64{w.Input, w.CachedInput, w.Output, w.Reasoning})
+	return weightedSum([...]int64{input - cached, cached, output - reasoning, reasoning},
+		[...]int64{w.Input, w.CachedInput, w.Output, w.Reasoning})
 }
 
 // Most is the most that a request can cost: each token counts as the dearer kind. An output of 0

@@ -66,7 +66,8 @@ func (r Rule) MarshalJSON() ([]byte, error) {
 		ID: r.ID, RuleSetID: r.RuleSetID, LimitScope: r.Scope, KeyFields: r.KeyFields, Cost: r.Cost,
 		Priority: r.Priority, Group: r.Group, Action: r.Action, Enabled: !r.Disabled,
 		OnLimitExceed: r.OnLimitExceed, Mode: r.Mode, OnFailure: r.OnFailure, Consistency: r.Consistency,
-		OnMissingIdentity: r.OnMissingIdentity, Overdraft: r.Overdraft, CountRefused: r.CountRefused, Replaces: r.Replaces, Attributes: r.Attributes,
+		OnMissingIdentity: r.OnMissingIdentity, Overdraft: r.Overdraft, CountRefused: r.CountRefused,
+		Replaces: r.Replaces, Attributes: r.Attributes,
 	}
 	doc.Path, doc.Paths = oneOrMany(r.Paths)
 	doc.IgnoreCase = r.IgnoreCase

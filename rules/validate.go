@@ -47,7 +47,8 @@ func validate(id string, rules []Rule, found *problems) {
 			seen[r.ID] = i
 		}
 		if r.RuleSetID != id {
-			in.at("ruleSetId").add(CodeInconsistent, "must be %s, the rule set that the rule is in, not %s", printable.Quote(id), printable.Quote(r.RuleSetID))
+			in.at("ruleSetId").add(CodeInconsistent, "must be %s, the rule set that the rule is in, not %s",
+				printable.Quote(id), printable.Quote(r.RuleSetID))
 		}
 		validateRule(r, in)
 		for _, pattern := range slices.Concat(r.Paths, r.When.ExcludePaths) {
@@ -83,7 +84,8 @@ func validateRule(r *Rule, in reporter) {
 	checkEnum(in.at("onLimitExceed"), r.OnLimitExceed, "", Reject, WaitForRefill)
 	checkEnum(in.at("onFailure"), r.OnFailure, "", FailLocal, FailOpen, FailClosed)
 	checkEnum(in.at("consistency"), r.Consistency, "", ConsistencyAuto, ConsistencyStrict, ConsistencyLeased)
-	if r.Consistency == ConsistencyLeased && slices.ContainsFunc(r.Bands, func(b Band) bool { return b.Kind != "" && b.Kind != TokenBucket }) {
+	otherKind := func(b Band) bool { return b.Kind != "" && b.Kind != TokenBucket }
+	if r.Consistency == ConsistencyLeased && slices.ContainsFunc(r.Bands, otherKind) {
 		in.at("consistency").add(CodeInvalidValue, "cannot be leased: tokens are taken ahead from bands of kind %s only", TokenBucket)
 	}
 	validateDebits(r, in)
@@ -102,7 +104,8 @@ func validateDebits(r *Rule, in reporter) {
 		in.at("overdraft").add(CodeInconsistent, "is not possible with onLimitExceed %s: what has been used cannot wait", WaitForRefill)
 	}
 	if r.CountRefused && (len(r.Bands) != 1 || r.Bands[0].Kind != Quota || r.Overdraft || r.OnLimitExceed == WaitForRefill) {
-		in.at("countRefused").add(CodeInconsistent, "needs one band of kind %s, and is not possible with overdraft or onLimitExceed %s", Quota, WaitForRefill)
+		in.at("countRefused").add(CodeInconsistent,
+			"needs one band of kind %s, and is not possible with overdraft or onLimitExceed %s", Quota, WaitForRefill)
 	}
 	if r.Mode == ModeAlternative && !r.CountRefused && r.Action != ActionDeny {
 		in.at("mode").add(CodeInconsistent, "%s needs countRefused", ModeAlternative)
@@ -165,7 +168,8 @@ func validateBands(r *Rule, in reporter) {
 		}
 		if b.Label != "" && checkID(in.at("label"), b.Label) {
 			if first, taken := ids[b.id(i)]; taken {
-				in.at("label").add(CodeDuplicate, "%s is already the label of bands[%d], or has the same hash: use another label", printable.Quote(b.Label), first)
+				in.at("label").add(CodeDuplicate,
+					"%s is already the label of bands[%d], or has the same hash: use another label", printable.Quote(b.Label), first)
 			}
 		}
 		ids[b.id(i)] = i
@@ -216,7 +220,8 @@ func validateKind(b *Band, in reporter) {
 			checkEnum(in.at("period"), b.Period, calendar.Periods...)
 		}
 		if _, err := calendar.Zone(b.Timezone); err != nil {
-			in.at("timezone").add(CodeInvalidValue, "must be a name of the IANA time zone database such as Europe/Berlin, not %s", printable.Quote(b.Timezone))
+			in.at("timezone").add(CodeInvalidValue,
+				"must be a name of the IANA time zone database such as Europe/Berlin, not %s", printable.Quote(b.Timezone))
 		}
 		refuse(b.Refill != 0, "refill")
 		refuse(b.RefillTokens != 0, "refillTokens")

@@ -133,6 +133,7 @@ func Compare(t testing.TB, name, got string) {
 		t.Fatal(err)
 	}
 	if string(want) != got {
-		t.Errorf("got\n%s\nwant, as in httplimit/limittest/%s,\n%s\n(UPDATE_GOLDEN=1 go test ./httplimit/limittest writes it)", got, file, want)
+		t.Errorf("got\n%s\nwant, as in httplimit/limittest/%s,\n%s\n(UPDATE_GOLDEN=1 go test ./httplimit/limittest writes it)",
+			got, file, want)
 	}
 }

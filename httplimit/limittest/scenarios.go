@@ -38,7 +38,10 @@ func scenarios(t testing.TB) []scenario {
 		{name: "rejected-head", rules: small, before: 3, method: http.MethodHead},
 		{
 			name: "rejected-by-two", before: 2,
-			rules: []rules.Rule{{ID: "login", Bands: []rules.Band{rules.PerSecond(2), {Label: "day", Capacity: 2, Refill: 24 * time.Hour}}}, perHour("all", 100)},
+			rules: []rules.Rule{
+				{ID: "login", Bands: []rules.Band{rules.PerSecond(2), {Label: "day", Capacity: 2, Refill: 24 * time.Hour}}},
+				perHour("all", 100),
+			},
 		},
 		{name: "rejected-without-ietf-headers", rules: small, before: 3, options: []httplimit.Option{httplimit.WithIETFHeaders(false)}},
 		{name: "rejected-without-x-headers", rules: small, before: 3, options: []httplimit.Option{httplimit.WithXHeaders(false)}},

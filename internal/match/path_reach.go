@@ -24,7 +24,11 @@ func Reaches(paths, include, exclude []string) bool {
 			return true
 		}
 		for symbol := range s.symbols {
-			next := reachState{afterSegment(s.paths, state.paths, symbol), afterSegment(s.include, state.include, symbol), afterSegment(s.exclude, state.exclude, symbol)}
+			next := reachState{
+				afterSegment(s.paths, state.paths, symbol),
+				afterSegment(s.include, state.include, symbol),
+				afterSegment(s.exclude, state.exclude, symbol),
+			}
 			if key := next.key(); strings.Contains(next.paths, "1") && strings.Contains(next.include, "1") && !seen[key] {
 				seen[key] = true
 				states = append(states, next)

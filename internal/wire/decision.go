@@ -277,7 +277,10 @@ func (w *Decision) Decision() (fluxgate.Decision, error) {
 		rule.Bands = append(rule.Bands, own)
 		bands[i] = fluxgate.BandStatus{
 			Rule: rule, Band: &own, Cost: max(1, band.Cost), Limit: band.Limit,
-			BandResult: store.BandResult{Remaining: band.Remaining, Owed: band.Owed, Wait: band.WaitMs.duration(), FullAfter: band.FullAfterMs.duration()},
+			BandResult: store.BandResult{
+				Remaining: band.Remaining, Owed: band.Owed,
+				Wait: band.WaitMs.duration(), FullAfter: band.FullAfterMs.duration(),
+			},
 		}
 		if bands[i].Status, ok = store.ParseStatus(band.Status); !ok {
 			return d, fmt.Errorf("unknown status %.32q", band.Status)

@@ -18,7 +18,10 @@ type Usage struct {
 
 // FromUsage returns a usage as JSON. It always has the numbers of tokens.
 func FromUsage(u *fluxgate.Usage) *Usage {
-	w := &Usage{InputTokens: &u.InputTokens, OutputTokens: &u.OutputTokens, CachedInputTokens: &u.CachedInputTokens, ReasoningTokens: &u.ReasoningTokens}
+	w := &Usage{
+		InputTokens: &u.InputTokens, OutputTokens: &u.OutputTokens,
+		CachedInputTokens: &u.CachedInputTokens, ReasoningTokens: &u.ReasoningTokens,
+	}
 	if len(u.Costs) > 0 {
 		w.Costs = make(map[string]*int64, len(u.Costs))
 		for measure, cost := range u.Costs {

@@ -42,7 +42,8 @@ func (s *Source) commit(ctx context.Context, what, id string, document []byte, c
 		return 0, cmp.Or(change.CheckHead(id, rules.Head{}), rules.ErrNotFound)
 	}
 	keys := []string{
-		s.key("heads"), s.key("names"), s.key("current"), s.key("history:" + id), s.key("documents:" + id), s.key("changes:" + id), s.key("bytes"),
+		s.key("heads"), s.key("names"), s.key("current"),
+		s.key("history:" + id), s.key("documents:" + id), s.key("changes:" + id), s.key("bytes"),
 	}
 	found, err := s.run(ctx, commitScript, keys, id, change.Base, rand.Text(), s.config.History, what,
 		change.Author+"\n"+change.Comment, document, s.config.HistoryBytes)
