@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"net/url"
@@ -149,9 +150,7 @@ func (c *Client) request(ctx context.Context, op *call) (*http.Request, error) {
 	if err != nil {
 		return nil, fmt.Errorf("calling the server: %w", err)
 	}
-	for name, values := range op.header {
-		request.Header[name] = values
-	}
+	maps.Copy(request.Header, op.header)
 	request.Header.Set("Accept", "application/json")
 	request.Header.Set("User-Agent", "fluxgate-admin")
 	if body != nil {

@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"strings"
@@ -86,9 +87,7 @@ func refusing(h http.Handler, first int64, header http.Header) (http.Handler, *a
 			h.ServeHTTP(w, r)
 			return
 		}
-		for name, values := range header {
-			w.Header()[name] = values
-		}
+		maps.Copy(w.Header(), header)
 		w.WriteHeader(http.StatusServiceUnavailable)
 		fmt.Fprint(w, `{"detail":"The server has too many connections."}`)
 	}), requests

@@ -111,7 +111,7 @@ func (a *asset) serve(w http.ResponseWriter, r *http.Request) {
 // acceptsGzip reports whether the client accepts gzip. Browsers name it without a
 // weight; all others get the plain text.
 func acceptsGzip(r *http.Request) bool {
-	for _, coding := range strings.Split(r.Header.Get("Accept-Encoding"), ",") {
+	for coding := range strings.SplitSeq(r.Header.Get("Accept-Encoding"), ",") {
 		if strings.EqualFold(strings.TrimSpace(coding), "gzip") {
 			return true
 		}

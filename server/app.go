@@ -161,7 +161,7 @@ func (a *App) drain(ctx context.Context) error {
 	d := &a.config.Server.Drain
 	a.edge.draining.Store(true)
 	a.log.Info("draining", "delay", d.Delay.String(), "timeout", d.Timeout.String())
-	background.Sleep(ctx, max(minDrain, d.Delay))
+	_ = background.Sleep(ctx, max(minDrain, d.Delay))
 	ctx, cancel := context.WithTimeout(ctx, max(time.Second, d.Timeout))
 	defer cancel()
 	err := errors.Join(a.edge.shutdown(ctx), a.close())

@@ -186,7 +186,7 @@ func TestRunbooks_Commands(t *testing.T) {
 	testenv.SkipShort(t)
 	_, text, _ := strings.Cut(readFile(t, "docs/runbooks.md"), "\n## ")
 	known := maps.Clone(incidents)
-	for _, section := range strings.Split(text, "\n## ") {
+	for section := range strings.SplitSeq(text, "\n## ") {
 		alert, rest, _ := strings.Cut(section, "\n")
 		_, table, _ := strings.Cut(rest, "\n| run | look for |\n|---|---|\n")
 		table, _, _ = strings.Cut(table, "\n\n")

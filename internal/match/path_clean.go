@@ -20,8 +20,8 @@ func CleanPath(dst []byte, path string) []byte {
 }
 
 func withoutQuery(path string) string {
-	if i := strings.IndexByte(path, '?'); i >= 0 {
-		return path[:i]
+	if before, _, ok := strings.Cut(path, "?"); ok {
+		return before
 	}
 	return path
 }

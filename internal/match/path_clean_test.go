@@ -82,7 +82,7 @@ func FuzzCleanPath(f *testing.F) {
 		if clean == "/" {
 			return
 		}
-		for _, s := range strings.Split(clean[1:], "/") {
+		for s := range strings.SplitSeq(clean[1:], "/") {
 			if slices.Contains([]string{"", ".", ".."}, s) {
 				t.Fatalf("%q has the segment %q", clean, s)
 			}

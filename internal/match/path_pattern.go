@@ -132,7 +132,8 @@ func checkSyntaxOfOthers(pattern string) error {
 	case '#':
 		return fmt.Errorf("pattern %q: a path has no fragment: remove %q, or write %%23 for the character itself", pattern, pattern[at:])
 	}
-	return fmt.Errorf("pattern %q: braces are not possible: write * for one segment, ** for any number, %%7B and %%7D for the characters themselves",
+	return fmt.Errorf("pattern %q: braces are not possible: "+
+		"write * for one segment, ** for any number, %%7B and %%7D for the characters themselves",
 		pattern)
 }
 

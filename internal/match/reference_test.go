@@ -116,7 +116,7 @@ var (
 func refSegments(pattern string) []segment {
 	marked := refDecode(strings.ReplaceAll(pattern, "*", "\n*"))
 	var kept []segment
-	for _, s := range strings.Split(marked, "/") {
+	for s := range strings.SplitSeq(marked, "/") {
 		switch s {
 		case "", ".":
 		case "\n*":

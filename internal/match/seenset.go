@@ -1,5 +1,7 @@
 package match
 
+import "slices"
+
 // A seenSet remembers small numbers during one match. The first few are kept on the
 // stack; only a match that meets more of them pays for a bit per possible number, so
 // that a hostile rule set costs memory once and not time on every lookup.
@@ -14,12 +16,7 @@ func (s *seenSet) has(v int32) bool {
 	if s.bits != nil {
 		return s.bits[v/64]&(1<<(v%64)) != 0
 	}
-	for _, w := range s.few[:s.count] {
-		if v == w {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(s.few[:s.count], v)
 }
 
 // add adds v, which is below limit, and reports whether it is new. Every call for

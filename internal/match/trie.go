@@ -81,8 +81,8 @@ func (t *trie) appendMatches(dst []int32, path string) []int32 {
 			break
 		}
 		segment := rest
-		if i := strings.IndexByte(rest, '/'); i >= 0 {
-			segment, rest = rest[:i], rest[i+1:]
+		if before, after, ok := strings.Cut(rest, "/"); ok {
+			segment, rest = before, after
 		}
 		s := step{segment: segment, left: uint8(min(left, endless))}
 		next = t.appendStep(next[:0], here, &s)

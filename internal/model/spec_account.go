@@ -180,7 +180,7 @@ func (a *account) newPeriod(now int64) {
 		for i, left := range []*big.Rat{a.least, a.most} {
 			largest := a.largest
 			if i == 0 && a.emptied {
-				largest = a.Capacity
+				largest = min(largest, a.Capacity)
 			}
 			if left.Add(left, whole(largest-a.Capacity)); left.Sign() > 0 {
 				left.SetInt64(0)

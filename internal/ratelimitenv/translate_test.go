@@ -131,7 +131,7 @@ func TestTranslate_Variables(t *testing.T) {
 		for _, v := range meant.Values {
 			got[v.Key] = v.Value
 		}
-		for _, want := range strings.Fields(c.want) {
+		for want := range strings.FieldsSeq(c.want) {
 			key, value, _ := strings.Cut(want, "=")
 			if got[key] != value {
 				t.Errorf("%v: %s is %q, want %q", c.environ, key, got[key], value)

@@ -15,7 +15,8 @@ const Width = 720.0
 // style has colours that differ for any colour vision. The background is
 // part of the picture, because a page may be dark where the picture is not.
 const style = `<style>
-text { font: 13px system-ui, -apple-system, "Segoe UI", sans-serif; fill: #1f2328; paint-order: stroke; stroke: #ffffff; stroke-width: 4px; stroke-linejoin: round; }
+text { font: 13px system-ui, -apple-system, "Segoe UI", sans-serif; fill: #1f2328; ` +
+	`paint-order: stroke; stroke: #ffffff; stroke-width: 4px; stroke-linejoin: round; }
 .title { font-size: 16px; font-weight: 600; }
 .code { font-family: ui-monospace, Menlo, Consolas, monospace; }
 .soft { fill: #57606a; }

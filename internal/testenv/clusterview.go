@@ -27,10 +27,8 @@ func (n nodeView) owns(slot int) bool {
 
 // healthy reports whether the viewer is connected to the node.
 func (n nodeView) healthy() bool {
-	for _, flag := range []string{"fail", "fail?", "handshake", "noaddr"} {
-		if n.is(flag) {
-			return false
-		}
+	if slices.ContainsFunc([]string{"fail", "fail?", "handshake", "noaddr"}, n.is) {
+		return false
 	}
 	return n.connected || n.is("myself")
 }

@@ -105,7 +105,7 @@ func TestDocs_Descriptors(t *testing.T) {
 		strings.Repeat("tenant=,", 16) + "tenant=": "",
 	} {
 		var req fluxgate.Request
-		for _, entry := range strings.Split(descriptor, ",") {
+		for entry := range strings.SplitSeq(descriptor, ",") {
 			key, value, _ := strings.Cut(entry, "=")
 			req.Descriptor = append(req.Descriptor, fluxgate.DescriptorEntry{Key: key, Value: value})
 		}

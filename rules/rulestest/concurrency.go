@@ -79,7 +79,7 @@ func concurrentWriters(t testing.TB, s Subject) {
 	if current.Revision != int64(f.Changes) {
 		t.Errorf("%d changes have made %d revisions", f.Changes, current.Revision)
 	}
-	for _, mark := range strings.Fields(markOf(current.RuleSet)) {
+	for mark := range strings.FieldsSeq(markOf(current.RuleSet)) {
 		if !missing[mark] {
 			t.Errorf("the mark %s exists twice, or was never added", mark)
 		}

@@ -102,7 +102,7 @@ func TestOIDC_Refused(t *testing.T) {
 			t.Errorf("%s: %s (%v)", name, got, err)
 			continue
 		}
-		for _, part := range strings.Split(token, ".") {
+		for part := range strings.SplitSeq(token, ".") {
 			if len(part) > 8 && strings.Contains(err.Error(), part) || strings.Contains(err.Error(), "root") || len(err.Error()) > 200 {
 				t.Errorf("%s: the error shows the token: %v", name, err)
 			}

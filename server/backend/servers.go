@@ -93,7 +93,7 @@ func (last lastCount) due(servers int, now time.Time, lower *time.Time) bool {
 // KeepCount keeps the count of the servers on disk until ctx ends.
 func KeepCount(ctx context.Context, folder string, counted func() int, log *slog.Logger) {
 	last, lower := readCount(folder), time.Time{}
-	for ; ctx.Err() == nil; background.Sleep(ctx, countEvery) {
+	for ; ctx.Err() == nil; _ = background.Sleep(ctx, countEvery) {
 		servers := counted()
 		if servers == 0 || !last.due(servers, time.Now(), &lower) {
 			continue

@@ -121,7 +121,7 @@ func parseMongo(u URI) (database string, err error) {
 	}
 	hosts, _, _ := strings.Cut(rest, "?")
 	hosts, path, _ := strings.Cut(hosts, "/")
-	for _, host := range strings.Split(hosts, ",") {
+	for host := range strings.SplitSeq(hosts, ",") {
 		if !isHostPort(host) && !strings.HasPrefix(host, "%2F") { // the path of a socket
 			return "", errors.New("must name hosts as host, host:port or [ipv6]:port: is an @ missing after the password?")
 		}

@@ -126,7 +126,7 @@ func (p *Plane) firstConnect(ctx context.Context) error {
 // connect uses Redis as soon as it answers. first gets the result of the first attempt, unless
 // waited is closed before.
 func (p *Plane) connect(ctx context.Context, first chan<- error, waited <-chan struct{}) {
-	for ; ctx.Err() == nil; background.Sleep(ctx, time.Second) {
+	for ; ctx.Err() == nil; _ = background.Sleep(ctx, time.Second) {
 		err := p.useRedis(ctx)
 		disagrees := errors.Is(err, redisstore.ErrDisagrees)
 		select {

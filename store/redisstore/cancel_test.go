@@ -271,7 +271,7 @@ func goroutines() []string {
 	buf := make([]byte, 1<<20)
 	buf = buf[:runtime.Stack(buf, true)]
 	var ours []string
-	for _, stack := range strings.Split(string(buf), "\n\n") {
+	for stack := range strings.SplitSeq(string(buf), "\n\n") {
 		if strings.Contains(stack, "redisstore.(*") || strings.Contains(stack, "go-redis") {
 			if !strings.Contains(stack, "testing.tRunner") {
 				ours = append(ours, stack)

@@ -53,7 +53,7 @@ func (c scriptClient) cpu() (seconds float64) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	for _, line := range strings.Fields(info) {
+	for line := range strings.FieldsSeq(info) {
 		name, value, _ := strings.Cut(line, ":")
 		if name == "used_cpu_user" || name == "used_cpu_sys" {
 			part, _ := strconv.ParseFloat(value, 64)

@@ -2,6 +2,7 @@ package storetest_test
 
 import (
 	"context"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -29,9 +30,7 @@ var leaseFaults = map[string]string{
 }
 
 func init() {
-	for fault, check := range leaseFaults {
-		faults[fault] = check
-	}
+	maps.Copy(faults, leaseFaults)
 }
 
 // A store that takes tokens ahead without a fault passes the checks for it.
