@@ -51,6 +51,7 @@ func (e *Engine) applyFailureModes(ctx context.Context, v *evaluation, held uint
 		r := v.rules[i].keyedRule
 		switch mode := e.onFailureOf(r); {
 		case r.shadow || mode == rules.FailOpen || mode == rules.FailLocal && e.fallback == nil:
+			// It stays Unavailable, which admits.
 		case mode == rules.FailClosed:
 			failed = r
 		default:

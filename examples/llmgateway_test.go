@@ -54,7 +54,7 @@ func TestExamples_LLMGateway(t *testing.T) {
 	if !ok || steps[1].command != "go run ./llm-gateway &" || len(steps) < 5 {
 		t.Fatalf("it begins with %q", steps)
 	}
-	for _, setting := range strings.Fields(settings) {
+	for setting := range strings.FieldsSeq(settings) {
 		name, value, _ := strings.Cut(setting, "=")
 		t.Setenv(name, value)
 	}

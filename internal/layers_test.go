@@ -4,7 +4,9 @@ package internal
 
 import (
 	"encoding/json"
+	"os"
 	"os/exec"
+	"path"
 	"strings"
 	"testing"
 )
@@ -128,8 +130,29 @@ func TestArrowsPointDown(t *testing.T) {
 				continue
 			}
 			if to = strings.TrimPrefix(to, "/"); layerOf(to) <= layerOf(from) && to != from {
-				t.Errorf("%q imports %q, which is not below it", from, to)
+				t.Errorf("%q imports %q, which is not below it: see layers in this test", from, to)
 			}
+		}
+	}
+}
+
+// Every package has a row in the table of the documentation, or one of its folders does.
+func TestArchitecture_EveryPackage(t *testing.T) {
+	page, err := os.ReadFile("../docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range packages(t) {
+		name := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
+		if p.Standard || !strings.HasPrefix(p.ImportPath, module) || name == "" || name == "internal" {
+			continue
+		}
+		found := false
+		for folder := name; folder != "." && !found; folder = path.Dir(folder) {
+			found = strings.Contains(string(page), "`"+folder+"`") && (folder == name || strings.HasPrefix(folder, "internal/"))
+		}
+		if !found {
+			t.Errorf("docs/architecture.md has no row for %s", name)
 		}
 	}
 }

@@ -39,7 +39,7 @@ func loadCertificates(c *config.TLS) (*certificates, error) {
 // watch loads changed files until ctx ends.
 func (c *certificates) watch(ctx context.Context, interval time.Duration, log *slog.Logger) {
 	for ctx.Err() == nil {
-		background.Sleep(ctx, interval)
+		_ = background.Sleep(ctx, interval)
 		if err := c.load(); err != nil && ctx.Err() == nil {
 			log.Error("cannot load the new certificate: the old one stays in use", "error", err)
 		}

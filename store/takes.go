@@ -47,7 +47,7 @@ type Settlement struct {
 	// is bounded.
 	Charged int64
 	// NotSent is why a store did not get the settlement, or refused it: nothing was settled,
-	// and it may be sent again. An [Engine] does so when the store is available.
+	// and it may be sent again. An engine does so when the store is available.
 	NotSent error
 }
 

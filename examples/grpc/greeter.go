@@ -18,16 +18,20 @@ const helloMethod = "/example.Greeter/Hello"
 var greeterService = grpc.ServiceDesc{
 	ServiceName: "example.Greeter",
 	HandlerType: (*any)(nil),
-	Methods: []grpc.MethodDesc{{MethodName: "Hello", Handler: func(service any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
-		name := new(wrapperspb.StringValue)
-		if err := decode(name); err != nil {
-			return nil, err
-		}
-		info := &grpc.UnaryServerInfo{Server: service, FullMethod: helloMethod}
-		return interceptor(ctx, name, info, func(_ context.Context, name any) (any, error) {
-			return wrapperspb.String(service.(greeter).hello(name.(*wrapperspb.StringValue).Value)), nil
-		})
-	}}},
+	Methods:     []grpc.MethodDesc{{MethodName: "Hello", Handler: handleHello}},
+}
+
+func handleHello(
+	service any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor,
+) (any, error) {
+	name := new(wrapperspb.StringValue)
+	if err := decode(name); err != nil {
+		return nil, err
+	}
+	info := &grpc.UnaryServerInfo{Server: service, FullMethod: helloMethod}
+	return interceptor(ctx, name, info, func(_ context.Context, name any) (any, error) {
+		return wrapperspb.String(service.(greeter).hello(name.(*wrapperspb.StringValue).Value)), nil
+	})
 }
 
 func hello(ctx context.Context, conn *grpc.ClientConn, name string) (string, error) {

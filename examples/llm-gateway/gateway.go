@@ -37,7 +37,7 @@ func newGateway(limiter fluxgate.Limiter, upstream, upstreamKey, keys string) (*
 		return nil, errors.New("-upstream must be a URL such as https://api.openai.com")
 	}
 	g := &gateway{endpoint: target.JoinPath(path).String(), key: upstreamKey, teams: map[[sha256.Size]byte]string{}}
-	for _, entry := range strings.Fields(keys) {
+	for entry := range strings.FieldsSeq(keys) {
 		team, key, ok := strings.Cut(entry, ":")
 		if !ok || team == "" || key == "" {
 			return nil, errors.New("GATEWAY_KEYS must be team:key, separated by spaces") // does not show a key

@@ -140,7 +140,7 @@ func callsBefore(sha string, calls [][]any) [][]any {
 		for k := range keys {
 			c[3+k] = fmt.Sprint(c[3+k], "-before")
 		}
-		input := []byte(fmt.Sprint(c[3+keys]))
+		input := fmt.Append(nil, c[3+keys])
 		pos := header
 		for range binary.LittleEndian.Uint16(input[8:]) {
 			bands := int(input[pos])

@@ -38,7 +38,7 @@ func libraryDependencies(ctx context.Context, root string) ([]string, error) {
 		return nil, fmt.Errorf("listing packages: %w", err)
 	}
 	var others []string
-	for _, name := range strings.Fields(string(text)) {
+	for name := range strings.FieldsSeq(string(text)) {
 		if name != module && !strings.HasPrefix(name, module+"/") {
 			others = append(others, name)
 		}

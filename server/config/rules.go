@@ -2,100 +2,6 @@ package config
 
 import "time"
 
-// Redis is the data plane, which holds the buckets. Without it they are in the
-// memory of each server, and every server counts alone.
-type Redis struct {
-	// Enabled keeps the buckets in Redis.
-	Enabled bool `key:"enabled"`
-	// URI is the address of Redis: redis://user:password@host:6379/0, rediss:// with
-	// TLS, several hosts with commas for a cluster, or
-	// redis-sentinel://host1,host2/master-name.
-	URI URI `key:"uri"`
-	// Mode is the topology of the Redis servers. auto detects it.
-	Mode string `key:"mode" oneof:"auto standalone sentinel cluster"`
-	// Timeout bounds a decision, waiting for a connection included.
-	Timeout time.Duration `key:"timeout" min:"1ms" max:"1m"`
-	// Prefix begins every key in Redis.
-	Prefix string `key:"prefix"`
-	// ClusterNodes are nodes of a cluster as host:port, instead of the hosts in
-	// the URI.
-	ClusterNodes []URI `key:"cluster-nodes"`
-	// KeySecretFile is a file with a secret of at least 16 bytes that identities
-	// are hashed with, so that keys in Redis do not reveal callers. All servers
-	// must have the same.
-	KeySecretFile string `key:"key-secret-file" is:"secret"`
-	// Shards is the number of slots of a cluster that the keys are spread over.
-	// All servers must have the same.
-	Shards int `key:"shards" min:"1" max:"4096"`
-	// Leases is whether a server may answer from memory: auto repeats refusals and takes
-	// tokens of busy buckets ahead, except for rules with consistency strict; off asks
-	// Redis for every decision. See scaling.md.
-	Leases string `key:"leases" oneof:"auto off"`
-	// ExpectedServers is how many servers share Redis, for ratelimit.fallback-share auto
-	// until Redis has counted them. If the last count in rules.copies is larger, that is
-	// used. 0 means unknown: a server that starts without Redis counts the whole limit.
-	ExpectedServers int `key:"expected-servers" min:"0" max:"1000"`
-
-	Pool Pool     `key:"pool"`
-	TLS  RedisTLS `key:"tls"`
-}
-
-// RedisTLS is the certificates of connections to Redis, if redis.uri begins with
-// rediss://.
-type RedisTLS struct {
-	// CAFile is the authorities of the servers' certificates as PEM. Empty means those of
-	// the system.
-	CAFile string `key:"ca-file" is:"ca"`
-	// CertFile is the client certificate with its chain as PEM. Empty means none.
-	CertFile string `key:"cert-file"`
-	// KeyFile is its private key as PEM. Both files are read for each connection.
-	KeyFile string `key:"key-file"`
-}
-
-// MaxServers is how many servers Redis counts at most.
-const MaxServers = 1_000
-
-// LeasesOff is the value of redis.leases that asks Redis for every decision.
-const LeasesOff = "off"
-
-// Pool is the connection pool of each Redis server.
-type Pool struct {
-	// MaxTotal is the maximum number of connections. Less than 24 count as 24.
-	MaxTotal int `key:"max-total" min:"1" max:"10000"`
-	// MaxIdle is the maximum number of idle connections. Less than 16, the calls
-	// that can be in flight, count as 16. The default is lower if max-total is.
-	MaxIdle int `key:"max-idle" min:"0" max:"10000"`
-	// MinIdle is the minimum number of idle connections. The default is lower if
-	// max-idle is.
-	MinIdle int `key:"min-idle" min:"0" max:"10000"`
-}
-
-// Mongo is MongoDB as the control plane, which holds the rules.
-type Mongo struct {
-	// Enabled reads the rules from MongoDB if uri is set, unless rules.file,
-	// rules.envoy-files or rules.xds.server is.
-	Enabled bool `key:"enabled"`
-	// URI is the address of MongoDB, such as mongodb://localhost:27017/fluxgate. Without it
-	// the rules are in Redis.
-	URI URI `key:"uri"`
-	// Database is the database with the rules. The default is the one that the
-	// URI names, if it names one.
-	Database string `key:"database"`
-	// Collection is the collection with the rules. Its name begins the names of
-	// the other collections.
-	Collection string `key:"collection"`
-}
-
-// The values of rules.source.
-const (
-	SourceAuto       = "auto"
-	SourceFile       = "file"
-	SourceEnvoyFiles = "envoy-files"
-	SourceXDS        = "xds"
-	SourceMongo      = "mongo"
-	SourceRedis      = "redis"
-)
-
 // Rules is where the rules come from.
 type Rules struct {
 	// Source is where rules come from. auto is the file if rules.file is set, else
@@ -210,4 +116,20 @@ func (c *Config) RuleSource() string {
 		return SourceRedis
 	}
 	return ""
+}
+
+// Mongo is MongoDB as the control plane, which holds the rules.
+type Mongo struct {
+	// Enabled reads the rules from MongoDB if uri is set, unless rules.file,
+	// rules.envoy-files or rules.xds.server is.
+	Enabled bool `key:"enabled"`
+	// URI is the address of MongoDB, such as mongodb://localhost:27017/fluxgate. Without it
+	// the rules are in Redis.
+	URI URI `key:"uri"`
+	// Database is the database with the rules. The default is the one that the
+	// URI names, if it names one.
+	Database string `key:"database"`
+	// Collection is the collection with the rules. Its name begins the names of
+	// the other collections.
+	Collection string `key:"collection"`
 }
