@@ -152,7 +152,7 @@ fluxgate:
     trusted-proxies: [10.0.0.0/8, "2001:db8::/32"]
 ` + "```" + `
 
-The same in the environment and as assignments of the command line:
+The same in the environment, and as assignments of ` + "`--set`" + ` on the command line:
 
 ` + "```sh" + `
 FLUXGATE_REDIS_TIMEOUT=50ms FLUXGATE_RATELIMIT_TRUSTED_PROXIES=10.0.0.0/8,2001:db8::/32
