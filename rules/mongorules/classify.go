@@ -154,20 +154,21 @@ func (s *Source) confirmMissing(ctx context.Context, b *base, compared *head) (e
 	return fmt.Errorf("the documents of rule set %q change too often", b.id)
 }
 
-// classify compares documents with the revision of a head. Missing documents are
-// inserted under their rule id, or under long keys if long is set.
-func classify(h *head, want []ruleDocument, raw []bson.Raw, long bool) (found differences) {
+// classifier compares the documents of a rule set with a revision.
+type classifier struct {
+	head     *head
+	replaced map[string]bool // the fingerprints in head.Replaces
+	added    map[string]bool // the rule ids in head.Adds
+	long     bool            // insert documents under long keys
+	differences
+}
+
+// classify compares the documents raw with want, the documents that the revision of a head
+// should have. Missing documents are inserted under their rule id, or under long keys if long
+// is set.
+func classify(h *head, want []ruleDocument, raw []bson.Raw, long bool) differences {
 	h = cmp.Or(h, &head{})
-	replaced, added := setOf(h.Replaces), setOf(h.Adds)
-	replaces := func(d document) bool { return len(replaced) > 0 && replaced[d.fingerprint()] }
-	// In a deleted rule set, edits of documents that FluxGate wrote are
-	// ignored.
-	wrote := func(d document) bool {
-		return h.Revision > 0 && d.revision <= h.Revision && (d.untouched() || h.Deleted && d.checksum != "")
-	}
-	remove := func(d document) {
-		found.writes = append(found.writes, mongo.NewDeleteOneModel().SetFilter(d.unchanged()))
-	}
+	c := classifier{head: h, replaced: setOf(h.Replaces), added: setOf(h.Adds), long: long}
 	wanted := make(map[string]*ruleDocument, len(want))
 	for i := range want {
 		wanted[want[i].id] = &want[i]
@@ -175,55 +176,93 @@ func classify(h *head, want []ruleDocument, raw []bson.Raw, long bool) (found di
 	byRule := make(map[string][]document, len(raw))
 	for _, r := range raw {
 		d := readDocument(r)
-		switch d.want = wanted[d.id]; {
-		case d.want != nil:
+		if d.want = wanted[d.id]; d.want != nil {
 			byRule[d.id] = append(byRule[d.id], d)
-		case d.unfinished():
-			found.ignored = append(found.ignored, d)
-		case wrote(d) || replaces(d):
-			found.obsolete = append(found.obsolete, d)
-			remove(d)
-		default:
-			found.edited = append(found.edited, d)
+		} else {
+			c.classifyUnwanted(d)
 		}
 	}
-	found.lost = len(want) > 0 && len(byRule)+len(found.edited) == 0
+	c.lost = len(want) > 0 && len(byRule)+len(c.edited) == 0
 	for i := range want {
-		w, same := &want[i], byRule[want[i].id]
-		// Two writers may have inserted the document of a rule under both of
-		// its possible _ids. Any other second document is an edit.
-		slices.SortFunc(same, func(a, b document) int { return cmp.Compare(len(a.key), len(b.key)) })
-		second := func(d document) bool {
-			return !replaces(d) && (!wrote(d) || d.key != longKey(h.ID, d.id) || same[0].key != d.id)
+		if w := &want[i]; c.classifyRule(w, byRule[w.id]) {
+			c.unedited = append(c.unedited, w.from)
 		}
-		switch {
-		case len(same) == 0 && (found.lost || added[w.id]):
-			found.writes = append(found.writes, mongo.NewInsertOneModel().SetDocument(w.insertion(h, long)))
-		case len(same) == 0:
-			found.removed = append(found.removed, w.id)
-			continue
-		case slices.ContainsFunc(same[1:], second):
-			found.edited = append(found.edited, same...)
-			continue
-		default:
-			for _, d := range same[1:] {
-				remove(d)
-			}
-			d := same[0]
-			if d.sum != w.sum && !wrote(d) && !replaces(d) && (!added[w.id] || !d.unfinished()) {
-				found.edited = append(found.edited, d)
-				continue
-			}
-			if d.sum != w.sum || !d.untouched() || d.showsKey() {
-				found.writes = append(found.writes, mongo.NewUpdateOneModel().SetFilter(d.unchanged()).SetUpdate(rewrite(d, h.Revision)))
-			}
-			if !d.untouched() {
-				found.replaces = append(found.replaces, d.fingerprint())
-			}
-		}
-		found.unedited = append(found.unedited, w.from)
 	}
-	return found
+	return c.differences
+}
+
+// classifyUnwanted classifies a document of a rule that the revision does not have.
+func (c *classifier) classifyUnwanted(d document) {
+	switch {
+	case d.unfinished():
+		c.ignored = append(c.ignored, d)
+	case c.wrote(&d) || c.replacesEdit(&d):
+		c.obsolete = append(c.obsolete, d)
+		c.delete(&d)
+	default:
+		c.edited = append(c.edited, d)
+	}
+}
+
+// classifyRule classifies the documents of a rule of the revision. It reports whether the rule
+// is neither edited nor removed.
+func (c *classifier) classifyRule(w *ruleDocument, documents []document) (unedited bool) {
+	if len(documents) == 0 {
+		if !c.lost && !c.added[w.id] {
+			c.removed = append(c.removed, w.id)
+			return false
+		}
+		c.writes = append(c.writes, mongo.NewInsertOneModel().SetDocument(w.insertion(c.head, c.long)))
+		return true
+	}
+	slices.SortFunc(documents, func(a, b document) int { return cmp.Compare(len(a.key), len(b.key)) })
+	d, others := &documents[0], documents[1:]
+	for i := range others {
+		if !c.isDuplicate(d, &others[i]) {
+			c.edited = append(c.edited, documents...)
+			return false
+		}
+	}
+	for i := range others {
+		c.delete(&others[i])
+	}
+	if d.sum != w.sum && !c.wrote(d) && !c.replacesEdit(d) && (!c.added[w.id] || !d.unfinished()) {
+		c.edited = append(c.edited, *d)
+		return false
+	}
+	if d.sum != w.sum || !d.untouched() || d.showsKey() {
+		update := rewrite(*d, c.head.Revision)
+		c.writes = append(c.writes, mongo.NewUpdateOneModel().SetFilter(d.unchanged()).SetUpdate(update))
+	}
+	if !d.untouched() {
+		c.replaces = append(c.replaces, d.fingerprint())
+	}
+	return true
+}
+
+// wrote reports whether FluxGate wrote a document as it is, for this or an earlier revision.
+// In a deleted rule set, edits of documents that FluxGate wrote are ignored.
+func (c *classifier) wrote(d *document) bool {
+	h := c.head
+	return h.Revision > 0 && d.revision <= h.Revision && (d.untouched() || h.Deleted && d.checksum != "")
+}
+
+// replacesEdit reports whether the revision has imported or replaces an edited document.
+func (c *classifier) replacesEdit(d *document) bool {
+	return len(c.replaced) > 0 && c.replaced[d.fingerprint()]
+}
+
+// isDuplicate reports whether other is a superfluous second document of a rule. Two writers may
+// have inserted the document under both of its possible _ids. Any other second document is an
+// edit.
+func (c *classifier) isDuplicate(first, other *document) bool {
+	return c.replacesEdit(other) ||
+		c.wrote(other) && other.key == longKey(c.head.ID, other.id) && first.key == other.id
+}
+
+// delete adds a write that deletes a document, unless it has changed since it was read.
+func (c *classifier) delete(d *document) {
+	c.writes = append(c.writes, mongo.NewDeleteOneModel().SetFilter(d.unchanged()))
 }
 
 func setOf(list []string) map[string]bool {
