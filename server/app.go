@@ -54,7 +54,7 @@ func New(ctx context.Context, c *config.Config, options Options) (_ *App, err er
 	if a.log == nil {
 		a.log = slog.Default()
 	}
-	redislog.Use(a.log, slog.LevelDebug) // no higher level: the store and the health report problems
+	redislog.Use(a.log, slog.LevelDebug) // the store and the health checks log problems of Redis themselves
 	defer func() {
 		if err != nil {
 			err = errors.Join(fmt.Errorf("starting the server: %w", err), a.close())
