@@ -14,18 +14,19 @@ import (
 )
 
 var (
-	// ErrCost is wrapped by errors about costs, estimates and usages that cannot be.
+	// ErrCost is wrapped by errors about invalid costs, estimates or usage.
 	ErrCost = errors.New("invalid cost")
-	// ErrTooManyRules is returned by [Engine.Buckets] for a request to which
-	// more than MaxMatches rules apply. Such a request is refused.
+	// ErrTooManyRules is returned by [Engine.Buckets] if more than [store.MaxMatches] rules
+	// apply to the request. [Engine.Check] rejects such a request.
 	ErrTooManyRules = fmt.Errorf("more than %d rules apply to one request", store.MaxMatches)
-	// ErrHook is wrapped by errors about user functions, see [WithIdentity] and
-	// [WithAmend], that failed or panicked.
+	// ErrHook is wrapped by the error of a request for which a function of [WithIdentity] or
+	// [WithAmend] failed or panicked.
 	ErrHook = errors.New("a user's function failed")
 )
 
-// Engine decides requests: rule set → rules that apply → keys → one Take. It
-// is safe for use by any number of goroutines.
+// Engine decides requests. It finds the rules that apply to a request, computes the keys of
+// their buckets, and takes the tokens from all of them with one call to the store. It is safe
+// for concurrent use.
 type Engine struct {
 	store store.Store
 	rules RuleSets
@@ -41,7 +42,7 @@ type Engine struct {
 	policy          rules.Policy
 	onFailure       rules.OnFailure
 	fallback        store.Fallback
-	share           float64 // 0 follows the number of gateways
+	share           float64 // of each band in the fallback; 0 means 1 / number of gateways
 	carryover       carryover
 	maxWait         time.Duration
 	waits           waitSlots
@@ -49,9 +50,9 @@ type Engine struct {
 	amend           func(context.Context, *Request) error
 }
 
-// New returns an engine that decides by rule sets and counts in a store. If gateways share
-// the store, as they do store/redisstore, the engine counts in its own memory while that is
-// unavailable: see [WithFallback] and [WithOnFailure].
+// New returns an engine that decides by rule sets and counts in a store. If several gateways
+// can share the store, as with store/redisstore, the engine counts in its own memory while
+// the store is unavailable: see [WithFallback] and [WithOnFailure].
 func New(buckets store.Store, sets RuleSets, options ...Option) (*Engine, error) {
 	if buckets == nil || sets == nil {
 		return nil, errors.New("an engine needs a store and rule sets")
@@ -86,22 +87,24 @@ func New(buckets store.Store, sets RuleSets, options ...Option) (*Engine, error)
 	return e, nil
 }
 
-// Require returns an error if there is no such rule set. Middleware calls it when it is
-// created with a rule set of its own.
+// Require returns an error if the rule set does not exist. Middleware calls it when it is
+// created with the id of a rule set, so that a wrong id fails at the start. A [RuleSets]
+// without a method Require is not checked.
 func (e *Engine) Require(id string) error {
-	if required, ok := e.rules.(interface{ Require(id string) error }); ok {
-		return required.Require(id)
+	if sets, ok := e.rules.(interface{ Require(id string) error }); ok {
+		return sets.Require(id)
 	}
 	return nil
 }
 
-// Check decides a request. If a rule says so it holds the request until its
-// tokens are due; if ctx ends before, it gives back what can be given back and
-// returns the error of ctx. An error means that there is no decision.
+// Check decides a request. If the tokens of an admitted request are due later
+// ([rules.WaitForRefill]), Check returns when they are due. If ctx ends before that, Check
+// gives the tokens back as far as possible and returns the error of ctx. An error means that
+// there is no decision.
 func (e *Engine) Check(ctx context.Context, req *Request) (Decision, error) {
 	d, err := e.check(ctx, req)
 	if e.observer != nil {
-		seen := d // a copy: only an observer makes a decision escape
+		seen := d // a copy, so that d escapes to the heap only if there is an observer
 		e.observer.Decided(ctx, req, &seen, err)
 	}
 	return d, err
@@ -113,12 +116,13 @@ func (e *Engine) check(ctx context.Context, req *Request) (Decision, error) {
 		return Decision{}, err
 	}
 	if set == nil {
-		return e.noRuleSet(e.ruleSetIDOf(req))
+		return e.decideWithoutRuleSet(e.ruleSetIDOf(req))
 	}
 	return e.decide(ctx, req, set)
 }
 
-// ruleSetOf amends a request and returns its rule set, or nil.
+// ruleSetOf prepares a request and returns its rule set, nil if that is not loaded. The
+// order matters: [WithAmend] may change which rule set the request names.
 func (e *Engine) ruleSetOf(ctx context.Context, req *Request) (*Compiled, error) {
 	if err := e.prepare(ctx, req); err != nil {
 		return nil, err
@@ -126,7 +130,7 @@ func (e *Engine) ruleSetOf(ctx context.Context, req *Request) (*Compiled, error)
 	return e.rules.RuleSet(ctx, e.ruleSetIDOf(req)), nil
 }
 
-// prepare amends a request and checks its costs.
+// prepare calls the function of [WithAmend] and checks the costs that result.
 func (e *Engine) prepare(ctx context.Context, req *Request) error {
 	if e.amend != nil {
 		if err := e.callAmend(ctx, req); err != nil {
@@ -143,46 +147,49 @@ func (e *Engine) ruleSetIDOf(req *Request) string {
 	return req.RuleSet
 }
 
-// decide decides a request by one rule set.
 func (e *Engine) decide(ctx context.Context, req *Request, set *Compiled) (Decision, error) {
 	var p part
 	var space [store.MaxMatches + 1]int32
-	found := e.applying(req, set, &p, space[:0])
+	found := e.findRules(req, set, &p, space[:0])
 	if p.decided {
 		return p.decision, nil
 	}
 	v := newEvaluation(len(found))
 	v.peek = req.Peek
-	if err := e.demand(ctx, req, set, found, v, &p); err != nil || p.decided {
+	if err := e.addDemands(ctx, req, set, found, v, &p); err != nil || p.decided {
 		return p.decision, err
 	}
 	return e.take(ctx, v, p.applyResult)
 }
 
-// part is what one request adds to an evaluation.
+// part is one request of an evaluation. [Engine.Check] has one, [Engine.CheckAll] several.
 type part struct {
 	applyResult
-	// decided is set if the decision needs no store: no rule limits, or one denies.
+	// decided means that decision is final without a call to the store, for example because
+	// a rule denies the request.
 	decided  bool
 	decision Decision
-	// alternative is set if an alternative rule denies.
+	// alternative means that the rule that denies the request has the mode alternative.
 	alternative bool
-	replaced    []string // rules that do not apply
-	from, to    int      // of its demands
+	replaced    []string // ids of rules that other rules replace, which do not apply
+	from, to    int      // the range of its demands; with CheckAll, of its [together.places]
 }
 
 func (p *part) decide(d Decision) { p.decided, p.decision = true, d }
 
-// applying finds the rules that apply to a request, or decides it: one denies, or none
-// limits. A path with several readings is denied if one of them is, and exempt only if all
-// are: a caller must not evade a rule by a spelling that the router reads differently.
-func (e *Engine) applying(req *Request, set *Compiled, p *part, space []int32) []int32 {
+// findRules returns the rules that apply to a request. If the request needs no call to the
+// store, because a rule denies it or no rule applies, findRules decides it in p.
+//
+// A router may read a path in several ways. The request is denied if one reading is denied,
+// and exempt only if all readings are exempt. Otherwise a caller could evade a rule with a
+// spelling that the router reads differently.
+func (e *Engine) findRules(req *Request, set *Compiled, p *part, space []int32) []int32 {
 	if match.Refused(req.Path) || e.refuseAmbiguous && match.Ambiguous(req.Path) {
 		p.decide(Decision{Reason: ReasonBadPath})
 		return nil
 	}
-	asked := req.matching()
-	found := set.matcher.Match(&asked, space)
+	query := req.matching()
+	found := set.matcher.Match(&query, space)
 	if len(found.Rules) > store.MaxMatches {
 		p.decide(Decision{Reason: ReasonTooManyRules})
 		return nil
@@ -193,7 +200,7 @@ func (e *Engine) applying(req *Request, set *Compiled, p *part, space []int32) [
 			return nil
 		}
 	}
-	var last *compiledRule // the last rule that allows
+	var exempting *compiledRule // the last rule with the action allow
 	if found.Ends {
 		for _, i := range found.Rules {
 			switch r := &set.active[i]; {
@@ -203,29 +210,29 @@ func (e *Engine) applying(req *Request, set *Compiled, p *part, space []int32) [
 				p.alternative = r.Mode == rules.ModeAlternative
 				return nil
 			default:
-				last = r
+				exempting = r
 			}
 		}
 	}
 	if !found.Enforced && !e.allowMissing || len(found.Rules) == 0 {
-		p.decide(e.noRule())
+		p.decide(e.noRuleDecision())
 		return nil
 	}
 	if found.Final {
-		p.exemptedBy = last.ID
+		p.exemptedBy = exempting.ID
 	}
 	return found.Rules
 }
 
-// demand adds what a request demands of the rules that apply to an evaluation.
-func (e *Engine) demand(
+// addDemands adds a demand to the evaluation for each rule that applies and limits.
+func (e *Engine) addDemands(
 	ctx context.Context, req *Request, set *Compiled, applying []int32, v *evaluation, p *part,
 ) error {
 	list := set.keyedBy(e.salt)
 	p.from = len(v.demands)
 	for _, i := range applying {
 		if r := &list[i]; r.Limits() {
-			if err := e.demandOf(ctx, r, req, v, p); err != nil || p.decided {
+			if err := e.addDemand(ctx, r, req, v, p); err != nil || p.decided {
 				return err
 			}
 		}
@@ -236,8 +243,9 @@ func (e *Engine) demand(
 	return nil
 }
 
-// demandOf adds what a request demands of one rule.
-func (e *Engine) demandOf(ctx context.Context, r *keyedRule, req *Request, v *evaluation, p *part) error {
+// addDemand adds the demand of a request on the bucket set of one rule. It decides the request
+// in p if the rule refuses requests without an identity.
+func (e *Engine) addDemand(ctx context.Context, r *keyedRule, req *Request, v *evaluation, p *part) error {
 	key, ok, err := r.key(&e.keyer, req)
 	switch {
 	case err != nil:
@@ -248,7 +256,7 @@ func (e *Engine) demandOf(ctx context.Context, r *keyedRule, req *Request, v *ev
 		p.decide(Decision{Reason: ReasonMissingIdentity, RuleID: r.ID})
 		return nil
 	}
-	demand := r.demand(key)
+	demand := r.newDemand(key)
 	var price *Price
 	demand.Cost, price = r.costOf(req, demand.Bands)
 	if r.slots {
@@ -264,8 +272,9 @@ func (e *Engine) demandOf(ctx context.Context, r *keyedRule, req *Request, v *ev
 	return nil
 }
 
-// demand is what a request demands of the rule, but for its cost.
-func (r *keyedRule) demand(key store.KeyID) store.Demand {
+// newDemand returns a demand on a bucket set of the rule. The caller sets what depends on the
+// request: cost, holder and longest wait.
+func (r *keyedRule) newDemand(key store.KeyID) store.Demand {
 	return store.Demand{
 		Key:         store.Key{RuleSet: r.RuleSetID, Rule: r.ID, ID: key},
 		Bands:       r.bandsNow(),
@@ -277,15 +286,15 @@ func (r *keyedRule) demand(key store.KeyID) store.Demand {
 	}
 }
 
-// applyResult is the combined result of the rules that apply.
+// applyResult summarizes the rules that apply to a request.
 type applyResult struct {
-	enforced   bool   // an enforced rule limits
-	waits      bool   // an enforced rule would hold the request
-	exemptedBy string // the rule that exempts the request, if one does
+	enforced   bool   // at least one limiting rule is enforced, not in shadow mode
+	waits      bool   // an enforced rule may hold the request
+	exemptedBy string // the id of the rule that exempts the request, empty if none does
 }
 
-// take calls the store, applies the failure modes of undecided rules, and holds
-// the request.
+// take calls the store. It applies onFailure of the rules that the store could not decide, and
+// holds the request until its tokens are due.
 func (e *Engine) take(ctx context.Context, v *evaluation, a applyResult) (Decision, error) {
 	if a.waits && e.waits.enter(v) {
 		defer e.waits.leave(v)
@@ -323,7 +332,8 @@ func (e *Engine) take(ctx context.Context, v *evaluation, a applyResult) (Decisi
 	return d, nil
 }
 
-// patience is how long a request can be held: not beyond its deadline.
+// patience returns how long a request may be held: at most maxWait, and not beyond the
+// deadline of ctx.
 func (e *Engine) patience(ctx context.Context) time.Duration {
 	if deadline, ok := ctx.Deadline(); ok {
 		return max(0, min(e.maxWait, time.Until(deadline)))
@@ -338,9 +348,9 @@ func (e *Engine) policyOf(r *keyedRule) rules.Policy {
 	return r.OnLimitExceed
 }
 
-// noRuleSet decides a request whose rule set is not loaded. See [WithKnownRuleSets] for
-// the error.
-func (e *Engine) noRuleSet(id string) (Decision, error) {
+// decideWithoutRuleSet decides a request whose rule set is not loaded. It returns an error only
+// with [WithKnownRuleSets].
+func (e *Engine) decideWithoutRuleSet(id string) (Decision, error) {
 	known, ok := e.rules.(interface {
 		Missing(id string) bool
 		Loading(id string) bool
@@ -352,26 +362,26 @@ func (e *Engine) noRuleSet(id string) (Decision, error) {
 	case known.Loading(id):
 		return Decision{Reason: ReasonNoRuleSet}, fmt.Errorf("%w: %s", ErrRulesLoading, printable.Quote(id))
 	}
-	return e.noRules(), nil
+	return e.noRuleSetDecision(), nil
 }
 
-func (e *Engine) noRules() Decision {
+func (e *Engine) noRuleSetDecision() Decision {
 	return Decision{Allowed: e.allowMissing, Reason: ReasonNoRuleSet}
 }
 
-func (e *Engine) noRule() Decision {
+func (e *Engine) noRuleDecision() Decision {
 	return Decision{Allowed: e.allowMissing, Reason: ReasonNoRule}
 }
 
-// unlimited is the decision if no enforced rule limits.
+// unlimited returns the decision for a request that no enforced rule limits.
 func (e *Engine) unlimited(exemptedBy string) Decision {
 	if exemptedBy != "" {
 		return Decision{Allowed: true, Reason: ReasonExempt, RuleID: exemptedBy}
 	}
-	return e.noRule()
+	return e.noRuleDecision()
 }
 
-// callAmend turns a panic of the user's function into that request's error.
+// callAmend calls the function of [WithAmend]. If it panics, only this request fails.
 func (e *Engine) callAmend(ctx context.Context, req *Request) (err error) {
 	defer recoverHook(&err)
 	if err := e.amend(ctx, req); err != nil {

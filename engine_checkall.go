@@ -51,7 +51,7 @@ func (e *Engine) checkAll(ctx context.Context, reqs []Request, each []Decision) 
 	set := e.rules.RuleSet(ctx, e.ruleSetIDOf(&reqs[0])) // once: it may change at any moment
 	if set == nil {
 		for i := range each {
-			each[i] = e.noRules() // also with WithKnownRuleSets
+			each[i] = e.noRuleSetDecision() // also with WithKnownRuleSets
 		}
 		return each[0], nil
 	}
@@ -113,8 +113,8 @@ func (e *Engine) addPart(ctx context.Context, req *Request, set *Compiled, t *to
 	before, places := len(t.v.demands), len(t.places)
 	if req.Limit != nil {
 		err = e.demandLimit(ctx, req, set, t.v, p)
-	} else if found := e.applying(req, set, p, space[:0]); !p.decided {
-		err = e.demand(ctx, req, set, found, t.v, p)
+	} else if found := e.findRules(req, set, p, space[:0]); !p.decided {
+		err = e.addDemands(ctx, req, set, found, t.v, p)
 	}
 	if err != nil {
 		return err
@@ -278,7 +278,7 @@ func (e *Engine) demandLimit(ctx context.Context, req *Request, set *Compiled, v
 		return fmt.Errorf("%w: the limit of the request: %w", store.ErrDemand, err)
 	}
 	p.from = len(v.demands)
-	if err := e.demandOf(ctx, r, req, v, p); err != nil {
+	if err := e.addDemand(ctx, r, req, v, p); err != nil {
 		return err
 	}
 	p.to = len(v.demands)

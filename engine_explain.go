@@ -55,7 +55,7 @@ func (e *Engine) Effective(ctx context.Context, req *Request) (*rules.Set, []Ver
 func (e *Engine) Explain(ctx context.Context, req *Request) (Explanation, error) {
 	asked, set, err := e.amendedCopy(ctx, req)
 	if errors.Is(err, ErrNoRuleSet) {
-		d, _ := e.noRuleSet(e.ruleSetIDOf(asked)) // err is the same
+		d, _ := e.decideWithoutRuleSet(e.ruleSetIDOf(asked)) // err is the same
 		return Explanation{Decision: d}, err
 	}
 	if err != nil {

@@ -24,7 +24,7 @@ func (e *Engine) Refund(ctx context.Context, req *Request) (Decision, error) {
 		return Decision{}, err
 	}
 	if set == nil {
-		return e.noRules(), nil
+		return e.noRuleSetDecision(), nil
 	}
 	t := together{v: newEvaluation(1)}
 	p := part{}

@@ -102,7 +102,7 @@ func (e *Engine) verdicts(set *Compiled, req *Request) []Verdict {
 
 // fromMemory says which answers of a rule may come from memory.
 func (e *Engine) fromMemory(r *keyedRule) string {
-	d := r.demand(store.KeyID{})
+	d := r.newDemand(store.KeyID{})
 	d.Cost = 1
 	if e.maxWait > 0 && e.policyOf(r) == rules.WaitForRefill {
 		d.MaxWait = e.maxWait

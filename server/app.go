@@ -32,30 +32,29 @@ type App struct {
 	log     *slog.Logger
 	version string
 
-	watch *watch
-	edge  *edge
-	feed  *feed
-	plane *plane.Plane
-	audit *audit.Log // nil without an admin listener
+	watch *watch       // metrics, traces and live numbers
+	edge  *edge        // listeners, certificates and authentication
+	feed  *feed        // the rule source and the rules in effect
+	plane *plane.Plane // the limiter
+	audit *audit.Log   // nil without an admin listener
 
-	tasks   *background.Group
-	closers closers
-	ending  sync.Once
-	ended   error
+	tasks        *background.Group
+	closers      closers
+	shutdownOnce sync.Once
+	shutdownErr  error
 
-	reported atomic.Pointer[reportedHealth]
+	reported atomic.Pointer[reportedHealth] // the last one
 }
 
-// New opens the listeners and builds a server. From the beginning it answers
-// liveness probes, and readiness probes with 503; other requests wait. An invalid
-// configuration is an error; an unavailable Redis or rule source is not, and delays
-// New by a few seconds at most.
+// New opens the listeners and builds a server. While New runs, the server answers liveness
+// probes, and readiness probes with 503. Other requests wait. An invalid configuration is an
+// error. An unavailable Redis or rule source is not: it delays New by a few seconds at most.
 func New(ctx context.Context, c *config.Config, options Options) (_ *App, err error) {
 	a := &App{config: c, log: options.Logger, version: options.Version, tasks: background.New(ctx)}
 	if a.log == nil {
 		a.log = slog.Default()
 	}
-	redislog.Use(a.log, slog.LevelDebug) // the store and health report problems
+	redislog.Use(a.log, slog.LevelDebug) // the store and the health checks log problems of Redis themselves
 	defer func() {
 		if err != nil {
 			err = errors.Join(fmt.Errorf("starting the server: %w", err), a.close())
@@ -116,18 +115,19 @@ func (a *App) buildPlane(ctx context.Context) error {
 	return a.plane.Open(ctx, options)
 }
 
-// close ends the tasks and closes what was opened.
+// close ends the background tasks, and then closes what was opened, the last first.
 func (a *App) close() error {
 	a.tasks.Close()
 	return a.closers.close()
 }
 
-// Addr returns the address of the listener http, grpc, admin or metrics, empty if there is none.
+// Addr returns the address of the listener http, grpc, admin or metrics. It is empty if that
+// listener is off.
 func (a *App) Addr(name string) string { return a.edge.addr(name) }
 
-// Run serves until ctx ends, then drains: it reports not ready, asks clients to
-// close their connections, waits for requests to end, and closes everything. It
-// returns nil if no request was lost.
+// Run serves until ctx ends, then drains: it reports not ready, asks clients to close their
+// connections, waits for requests to end, and closes everything. It returns an error if a
+// listener failed or if requests were aborted.
 func (a *App) Run(ctx context.Context) error {
 	a.logStart()
 	a.tasks.Go(a.logMissingRules)
@@ -137,7 +137,7 @@ func (a *App) Run(ctx context.Context) error {
 	case <-ctx.Done():
 	case failed = <-a.edge.served:
 		if errors.Is(failed, http.ErrServerClosed) {
-			failed = nil // by Shutdown
+			failed = nil // a caller has called Shutdown
 			break
 		}
 		a.log.Error("listener failed: shutting down", "error", failed)
@@ -146,15 +146,16 @@ func (a *App) Run(ctx context.Context) error {
 	return errors.Join(failed, drained)
 }
 
-// minDrain is the shortest time in which clients are asked to close their
-// connections. A connection that seems idle may have a request on its way.
+// minDrain is the shortest time for which clients are asked to close their connections, before
+// the server closes them. A connection that seems idle may have a request on its way.
 const minDrain = 250 * time.Millisecond
 
-// Shutdown drains and closes. The ctx of the first call and the configured timeout
-// bound it; later calls wait for the first.
+// Shutdown drains and closes the server, see [App.Run]. The ctx of the first call and the
+// configured timeout bound how long it takes. Later calls wait for the first, and return its
+// error.
 func (a *App) Shutdown(ctx context.Context) error {
-	a.ending.Do(func() { a.ended = a.drain(ctx) })
-	return a.ended
+	a.shutdownOnce.Do(func() { a.shutdownErr = a.drain(ctx) })
+	return a.shutdownErr
 }
 
 func (a *App) drain(ctx context.Context) error {
@@ -172,8 +173,8 @@ func (a *App) drain(ctx context.Context) error {
 	return err
 }
 
-// Reload loads the rules, tokens and certificates now, and reopens the audit file.
-// An invalid one is an error and the former stays in effect.
+// Reload loads the rules, tokens and certificates now, and reopens the audit file. If one of
+// them is invalid, Reload returns an error, and the former one stays in effect.
 func (a *App) Reload(ctx context.Context) error {
 	err := errors.Join(a.feed.rules.Reload(ctx), a.edge.guard.Reload(), a.edge.certs.load())
 	if a.audit != nil {

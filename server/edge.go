@@ -33,12 +33,12 @@ type edge struct {
 	guard     *access.Guard
 	certs     *certificates // nil without TLS
 	listeners []*listener
-	served    chan error    // gets the end of each listener
+	served    chan error    // receives the error with which each listener ends
 	started   chan struct{} // closed when the listeners have their handlers
 	draining  atomic.Bool
 }
 
-// listener is one address of the server.
+// listener is one address that the server listens on.
 type listener struct {
 	name   string
 	net    net.Listener
@@ -46,12 +46,13 @@ type listener struct {
 		Shutdown(ctx context.Context) error
 		Close() error
 	}
-	// handler and unsent are those of HTTP. The handler is set before the server has started.
+	// handler and unsent are for HTTP only. handler is set before edge.started is closed.
 	handler http.Handler
-	unsent  *slots.Backlog
+	unsent  *slots.Backlog // bounds the memory of answers that clients do not read
 }
 
-// buildEdge opens the listeners and serves what can be answered while the server starts.
+// buildEdge opens the listeners, which serve at once: see whenStarted for the answers while the
+// server starts.
 func (a *App) buildEdge(ctx context.Context) (err error) {
 	c := &a.config.Server
 	a.edge = &edge{
@@ -87,7 +88,8 @@ func (e *edge) secure(tasks *background.Group) (err error) {
 		return err
 	}
 	if e.guard.Open() && c.TLS.ClientCAFile == "" {
-		e.log.Warn("no authentication: any client that reaches the server may call it; set server.auth or restrict the network",
+		e.log.Warn("no authentication: any client that reaches the server may call it; "+
+			"set server.auth or restrict the network",
 			"http", c.HTTP, "grpc", cmp.Or(c.GRPC, "off"))
 	}
 	if c.TLS.CertFile == "" {
@@ -99,12 +101,11 @@ func (e *edge) secure(tasks *background.Group) (err error) {
 	return err
 }
 
-// usesTLS reports whether a listener uses TLS.
 func (e *edge) usesTLS(listener string) bool {
 	return e.certs != nil && slices.Contains(e.config.TLS.Listeners, listener)
 }
 
-// addr returns the address of a listener, empty if there is none.
+// addr returns the address of a listener, empty if there is no such listener.
 func (e *edge) addr(name string) string {
 	for _, l := range e.listeners {
 		if l.name == name {
@@ -114,7 +115,8 @@ func (e *edge) addr(name string) string {
 	return ""
 }
 
-// shutdown waits until the requests of all listeners have ended.
+// shutdown closes the listeners and waits until their requests have ended. Requests that have
+// not ended when ctx ends are aborted, which is an error.
 func (e *edge) shutdown(ctx context.Context) error {
 	errs := make([]error, len(e.listeners))
 	var all sync.WaitGroup
@@ -129,22 +131,23 @@ func (e *edge) shutdown(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// accept opens an address for a bounded number of connections.
-func (e *edge) accept(ctx context.Context, name, addr string) (*limitListener, error) {
+// openListener listens on an address, with a bound on the number of connections.
+func (e *edge) openListener(ctx context.Context, name, addr string) (*limitListener, error) {
 	var lc net.ListenConfig
-	accepting, err := lc.Listen(ctx, "tcp", addr)
+	unlimited, err := lc.Listen(ctx, "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("listening for %s: %w (server.%s sets the address)", name, err, name)
 	}
-	limited := newLimitListener(accepting, name, e.connectionLimit(name), e.log)
+	limited := newLimitListener(unlimited, name, e.connectionLimit(name), e.log)
 	e.metrics.WatchConnections(telemetry.Connections{
-		Listener: name, Limit: limited.limit, Open: limited.open.Load, OverLimit: limited.overLimit.Load, Failed: limited.failed.Load,
+		Listener: name, Limit: limited.limit,
+		Open: limited.open.Load, OverLimit: limited.overLimit.Load, Failed: limited.failed.Load,
 	})
 	return limited, nil
 }
 
 func (e *edge) listen(ctx context.Context, name, addr string) error {
-	limited, err := e.accept(ctx, name, addr)
+	limited, err := e.openListener(ctx, name, addr)
 	if err != nil {
 		return err
 	}
@@ -161,21 +164,21 @@ func (e *edge) listen(ctx context.Context, name, addr string) error {
 		MaxHeaderBytes: 32 << 10, Protocols: new(http.Protocols),
 		ErrorLog: log.New(&logWriter{e.log}, "", 0),
 	}
-	server.Protocols.SetHTTP1(true) // a connection of HTTP/2 has many requests at once, which nothing bounds
+	server.Protocols.SetHTTP1(true) // not HTTP/2: nothing bounds the concurrent requests of a connection
 	l.server = server
 	e.serve(l, server.Serve)
 	return nil
 }
 
-// serve adds a listener and serves it.
+// serve serves a listener in a goroutine, until the listener is closed.
 func (e *edge) serve(l *listener, serve func(net.Listener) error) {
 	e.listeners = append(e.listeners, l)
 	go func() { e.served <- serve(l.net) }()
-	e.closers.add(func() error { _ = l.server.Close(); return nil }) // Shutdown may have closed it
+	e.closers.add(func() error { _ = l.server.Close(); return nil }) // may fail after Shutdown
 }
 
-// startPatience is how long a request waits for the start of the server. It is
-// longer than a start takes.
+// startPatience is how long a request waits while the server starts. It is longer than a start
+// takes.
 const startPatience = 5 * time.Second
 
 // whenStarted passes requests to the listener's handler. While the server starts it
@@ -211,8 +214,9 @@ func (e *edge) whenStarted(l *listener) http.Handler {
 	})
 }
 
-// closeWhileDraining asks clients to close their connections while the server
-// drains. That answer is the last on its connection, so no request is lost.
+// closeWhileDraining closes connections while the server drains, each after its next answer.
+// The answer tells the client, which then sends no further request on that connection that
+// could be lost.
 func (e *edge) closeWhileDraining(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if e.draining.Load() {
@@ -222,8 +226,8 @@ func (e *edge) closeWhileDraining(next http.Handler) http.Handler {
 	})
 }
 
-// logWriter gets the log lines of net/http, mostly about clients. Panics are our
-// own.
+// logWriter writes the log lines of net/http to the log. Most are about errors of clients and
+// have the level debug. A panic is an error of the server.
 type logWriter struct{ log *slog.Logger }
 
 func (w *logWriter) Write(line []byte) (int, error) {

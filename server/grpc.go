@@ -44,7 +44,7 @@ const (
 
 // listenGRPC serves Envoy's rate limit service.
 func (a *App) listenGRPC(ctx context.Context) error {
-	accepting, err := a.edge.accept(ctx, "grpc", a.config.Server.GRPC)
+	accepting, err := a.edge.openListener(ctx, "grpc", a.config.Server.GRPC)
 	if err != nil {
 		return err
 	}

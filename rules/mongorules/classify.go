@@ -18,54 +18,54 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// base is the state of a rule set before a change: its head, the documents it
-// should have, and how the actual ones differ.
+// base is the state of a rule set before a change: its head, the documents that it should
+// have, and how its documents differ from these.
 type base struct {
 	id      string
 	head    *head      // nil if there is none
 	current *rules.Set // of the head's revision, nil if there is none
-	raw     []bson.Raw
-	digest  string // of head and documents
+	raw     []bson.Raw // the documents as read
+	digest  string     // of head and documents
 	want    []ruleDocument
 	differences
 }
 
-// differences are the differences between documents and a revision.
+// differences are how the documents of a rule set differ from a revision.
 type differences struct {
 	edited   []document   // changed or inserted with another program
 	removed  []string     // rules whose documents another program has deleted
 	unedited []rules.Rule // the rules that are neither edited nor removed
-	ignored  []document   // of rules without bands, see unfinished
-	obsolete []document   // written by FluxGate, of rules that the revision does not have
+	ignored  []document   // of rules without bands, see document.unfinished
+	obsolete []document   // of rules that the revision does not have, but not edits: they are deleted
 	lost     bool         // all documents are missing, which is not an edit
-	// replaces are the fingerprints of edited documents that the revision has
-	// imported or replaces, and that must be rewritten.
+	// replaces has the fingerprints of edited documents that the revision has imported or
+	// replaces. They are rewritten.
 	replaces []string
-	// writes insert, rewrite and delete what is missing, stale and obsolete.
+	// writes insert missing documents, rewrite stale ones and delete obsolete ones.
 	writes []mongo.WriteModel
 }
 
 func (d *differences) hasEdits() bool { return len(d.edited)+len(d.removed) > 0 }
 
-// unmoved is the index that documents are read along. A read is not a snapshot: it
-// misses a document whose entry moves behind it, as one by priority does. These
-// entries stay while a document is in its rule set.
-var unmoved = bson.D{{Key: "ruleSetId", Value: 1}, {Key: "_id", Value: 1}}
+// stableIndex is the index that documents are read with. A read of MongoDB is not a snapshot:
+// it misses a document if an edit moves its index entry behind the cursor, as an edit of the
+// priority does in an index by priority. In this index, an entry does not move while the
+// document belongs to the same rule set.
+var stableIndex = bson.D{{Key: "ruleSetId", Value: 1}, {Key: "_id", Value: 1}}
 
-// fetchDocuments reads the documents of a rule set, in byte order. It reads all or
-// fails: a rule whose document is not read would be a removed one.
+// fetchDocuments returns the documents of a rule set, sorted by their bytes. It returns all of
+// them or an error: a missing document would count as a removed rule.
 func (s *Source) fetchDocuments(ctx context.Context, id string) ([]bson.Raw, error) {
-	all, err := s.fetchAlong(ctx, id, unmoved)
+	all, err := s.fetchWithIndex(ctx, id, stableIndex)
 	var reply mongo.ServerError
-	if errors.As(err, &reply) && reply.HasErrorCode(2) { // BadValue: no such index; every collection has this one
-		all, err = s.fetchAlong(ctx, id, unmoved[1:])
+	if errors.As(err, &reply) && reply.HasErrorCode(2) { // BadValue: the index does not exist
+		all, err = s.fetchWithIndex(ctx, id, stableIndex[1:]) // every collection has an index of _id
 	}
 	return all, err
 }
 
-// fetchAlong reads the documents of a rule set along an index.
-func (s *Source) fetchAlong(ctx context.Context, id string, index bson.D) (all []bson.Raw, err error) {
-	// More than the rules need: documents may have unknown fields or no bands.
+func (s *Source) fetchWithIndex(ctx context.Context, id string, index bson.D) (all []bson.Raw, err error) {
+	// More than a rule set may have: documents may have unknown fields, or no bands.
 	const most, mostBytes = 2 * rules.MaxRules, 4 * rules.MaxDocument
 	err = s.call(ctx, "reading the documents of a rule set", func(ctx context.Context) error {
 		cursor, err := s.docs.Find(ctx, bson.M{"ruleSetId": id}, options.Find().SetLimit(most+1).SetHint(index))
@@ -89,15 +89,16 @@ func (s *Source) fetchAlong(ctx context.Context, id string, index bson.D) (all [
 // digest returns a hash of the documents and the head.
 func digest(h *head, all []bson.Raw) string {
 	sum := sha256.New()
-	_, _ = fmt.Fprintln(sum, h.state(), h != nil && h.Synced == h.Revision) // never fails
+	_, _ = fmt.Fprintln(sum, h.state(), h != nil && h.Synced == h.Revision) // a hash never fails
 	for _, raw := range all {
 		_, _ = sum.Write(raw)
 	}
 	return string(sum.Sum(nil))
 }
 
-// inspect compares the documents of a rule set with its head. The base can be used
-// for a change even if the current revision cannot be read.
+// inspect compares the documents of a rule set with its head. If the current revision cannot be
+// read (errNoSnapshot, errBroken), it returns a base beside the error, for a change that
+// replaces the revision.
 func (s *Source) inspect(ctx context.Context, id string, h *head) (*base, error) {
 	raw, err := s.fetchDocuments(ctx, id)
 	if err != nil {
@@ -105,7 +106,7 @@ func (s *Source) inspect(ctx context.Context, id string, h *head) (*base, error)
 	}
 	b := &base{id: id, head: h, raw: raw, digest: digest(h, raw)}
 	if before, _ := s.reconciled.Load(id); before == b.digest {
-		return b, nil // no difference at the last call
+		return b, nil // unchanged since a call that found no differences
 	}
 	compared := h
 	if h != nil {
@@ -115,7 +116,7 @@ func (s *Source) inspect(ctx context.Context, id string, h *head) (*base, error)
 			b.want, err = encodeRules(b.current)
 		}
 		if errors.Is(err, errNoSnapshot) && len(raw) > 0 {
-			compared, err = nil, nil // only the documents are left
+			compared, err = nil, nil // the documents are all that is left, and count as edits
 		}
 	}
 	b.differences = classify(compared, b.want, raw, false)
@@ -133,9 +134,9 @@ func (s *Source) inspect(ctx context.Context, id string, h *head) (*base, error)
 	return b, err
 }
 
-// confirmMissing reads the documents again until two reads miss the same ones: an
-// editor may replace a document by deleting and inserting it, and what counts as
-// removed is deleted for good.
+// confirmMissing reads the documents again until two reads in a row miss the same documents. An
+// editor may replace a document by deleting and inserting it, and a read in between must not
+// remove the rule.
 func (s *Source) confirmMissing(ctx context.Context, b *base, compared *head) (err error) {
 	missing := func() string { return fmt.Sprint(b.lost, b.removed) }
 	for range 5 {
@@ -154,20 +155,21 @@ func (s *Source) confirmMissing(ctx context.Context, b *base, compared *head) (e
 	return fmt.Errorf("the documents of rule set %q change too often", b.id)
 }
 
-// classify compares documents with the revision of a head. Missing documents are
-// inserted under their rule id, or under long keys if long is set.
-func classify(h *head, want []ruleDocument, raw []bson.Raw, long bool) (found differences) {
+// classifier compares the documents of a rule set with a revision.
+type classifier struct {
+	head     *head
+	replaced map[string]bool // the fingerprints in head.Replaces
+	added    map[string]bool // the rule ids in head.Adds
+	long     bool            // insert documents under long keys
+	differences
+}
+
+// classify compares the documents raw with want, the documents that the revision of a head
+// should have. Missing documents are inserted under their rule id, or under long keys if long
+// is set.
+func classify(h *head, want []ruleDocument, raw []bson.Raw, long bool) differences {
 	h = cmp.Or(h, &head{})
-	replaced, added := setOf(h.Replaces), setOf(h.Adds)
-	replaces := func(d document) bool { return len(replaced) > 0 && replaced[d.fingerprint()] }
-	// In a deleted rule set, edits of documents that FluxGate wrote are
-	// ignored.
-	wrote := func(d document) bool {
-		return h.Revision > 0 && d.revision <= h.Revision && (d.untouched() || h.Deleted && d.checksum != "")
-	}
-	remove := func(d document) {
-		found.writes = append(found.writes, mongo.NewDeleteOneModel().SetFilter(d.unchanged()))
-	}
+	c := classifier{head: h, replaced: setOf(h.Replaces), added: setOf(h.Adds), long: long}
 	wanted := make(map[string]*ruleDocument, len(want))
 	for i := range want {
 		wanted[want[i].id] = &want[i]
@@ -175,55 +177,93 @@ func classify(h *head, want []ruleDocument, raw []bson.Raw, long bool) (found di
 	byRule := make(map[string][]document, len(raw))
 	for _, r := range raw {
 		d := readDocument(r)
-		switch d.want = wanted[d.id]; {
-		case d.want != nil:
+		if d.want = wanted[d.id]; d.want != nil {
 			byRule[d.id] = append(byRule[d.id], d)
-		case d.unfinished():
-			found.ignored = append(found.ignored, d)
-		case wrote(d) || replaces(d):
-			found.obsolete = append(found.obsolete, d)
-			remove(d)
-		default:
-			found.edited = append(found.edited, d)
+		} else {
+			c.classifyUnwanted(d)
 		}
 	}
-	found.lost = len(want) > 0 && len(byRule)+len(found.edited) == 0
+	c.lost = len(want) > 0 && len(byRule)+len(c.edited) == 0
 	for i := range want {
-		w, same := &want[i], byRule[want[i].id]
-		// Two writers may have inserted the document of a rule under both of
-		// its possible _ids. Any other second document is an edit.
-		slices.SortFunc(same, func(a, b document) int { return cmp.Compare(len(a.key), len(b.key)) })
-		second := func(d document) bool {
-			return !replaces(d) && (!wrote(d) || d.key != longKey(h.ID, d.id) || same[0].key != d.id)
+		if w := &want[i]; c.classifyRule(w, byRule[w.id]) {
+			c.unedited = append(c.unedited, w.from)
 		}
-		switch {
-		case len(same) == 0 && (found.lost || added[w.id]):
-			found.writes = append(found.writes, mongo.NewInsertOneModel().SetDocument(w.insertion(h, long)))
-		case len(same) == 0:
-			found.removed = append(found.removed, w.id)
-			continue
-		case slices.ContainsFunc(same[1:], second):
-			found.edited = append(found.edited, same...)
-			continue
-		default:
-			for _, d := range same[1:] {
-				remove(d)
-			}
-			d := same[0]
-			if d.sum != w.sum && !wrote(d) && !replaces(d) && (!added[w.id] || !d.unfinished()) {
-				found.edited = append(found.edited, d)
-				continue
-			}
-			if d.sum != w.sum || !d.untouched() || d.showsKey() {
-				found.writes = append(found.writes, mongo.NewUpdateOneModel().SetFilter(d.unchanged()).SetUpdate(rewrite(d, h.Revision)))
-			}
-			if !d.untouched() {
-				found.replaces = append(found.replaces, d.fingerprint())
-			}
-		}
-		found.unedited = append(found.unedited, w.from)
 	}
-	return found
+	return c.differences
+}
+
+// classifyUnwanted classifies a document of a rule that the revision does not have.
+func (c *classifier) classifyUnwanted(d document) {
+	switch {
+	case d.unfinished():
+		c.ignored = append(c.ignored, d)
+	case c.wrote(&d) || c.replacesEdit(&d):
+		c.obsolete = append(c.obsolete, d)
+		c.delete(&d)
+	default:
+		c.edited = append(c.edited, d)
+	}
+}
+
+// classifyRule classifies the documents of a rule of the revision. It reports whether the rule
+// is neither edited nor removed.
+func (c *classifier) classifyRule(w *ruleDocument, documents []document) (unedited bool) {
+	if len(documents) == 0 {
+		if !c.lost && !c.added[w.id] {
+			c.removed = append(c.removed, w.id)
+			return false
+		}
+		c.writes = append(c.writes, mongo.NewInsertOneModel().SetDocument(w.insertion(c.head, c.long)))
+		return true
+	}
+	slices.SortFunc(documents, func(a, b document) int { return cmp.Compare(len(a.key), len(b.key)) })
+	d, others := &documents[0], documents[1:]
+	for i := range others {
+		if !c.isDuplicate(d, &others[i]) {
+			c.edited = append(c.edited, documents...)
+			return false
+		}
+	}
+	for i := range others {
+		c.delete(&others[i])
+	}
+	if d.sum != w.sum && !c.wrote(d) && !c.replacesEdit(d) && (!c.added[w.id] || !d.unfinished()) {
+		c.edited = append(c.edited, *d)
+		return false
+	}
+	if d.sum != w.sum || !d.untouched() || d.showsKey() {
+		update := rewrite(*d, c.head.Revision)
+		c.writes = append(c.writes, mongo.NewUpdateOneModel().SetFilter(d.unchanged()).SetUpdate(update))
+	}
+	if !d.untouched() {
+		c.replaces = append(c.replaces, d.fingerprint())
+	}
+	return true
+}
+
+// wrote reports whether FluxGate wrote a document as it is, for this or an earlier revision.
+// In a deleted rule set, edits of documents that FluxGate wrote are ignored.
+func (c *classifier) wrote(d *document) bool {
+	h := c.head
+	return h.Revision > 0 && d.revision <= h.Revision && (d.untouched() || h.Deleted && d.checksum != "")
+}
+
+// replacesEdit reports whether the revision has imported or replaces an edited document.
+func (c *classifier) replacesEdit(d *document) bool {
+	return len(c.replaced) > 0 && c.replaced[d.fingerprint()]
+}
+
+// isDuplicate reports whether other is a superfluous second document of a rule. Two writers may
+// have inserted the document under both of its possible _ids. Any other second document is an
+// edit.
+func (c *classifier) isDuplicate(first, other *document) bool {
+	return c.replacesEdit(other) ||
+		c.wrote(other) && other.key == longKey(c.head.ID, other.id) && first.key == other.id
+}
+
+// delete adds a write that deletes a document, unless it has changed since it was read.
+func (c *classifier) delete(d *document) {
+	c.writes = append(c.writes, mongo.NewDeleteOneModel().SetFilter(d.unchanged()))
 }
 
 func setOf(list []string) map[string]bool {
@@ -234,7 +274,7 @@ func setOf(list []string) map[string]bool {
 	return set
 }
 
-// adds returns the ids of rules that have no document yet, or an unfinished one.
+// adds returns the ids of the rules in want that have no document yet, or an unfinished one.
 func (b *base) adds(want []ruleDocument) (ids []string) {
 	has := map[string]bool{}
 	for _, raw := range b.raw {
@@ -255,30 +295,30 @@ func (b *base) adds(want []ruleDocument) (ids []string) {
 func (b *base) merge() (draft, error) {
 	edited := make(map[string]*document, len(b.edited))
 	all := slices.Clone(b.unedited)
-	var found []rules.Problem
+	var problems []rules.Problem
 	for i := range b.edited {
 		d := &b.edited[i]
 		for _, p := range d.problems {
-			found = append(found, d.inDocument(p))
+			problems = append(problems, d.inDocument(p))
 		}
 		if other := edited[d.id]; other != nil && d.id != "" {
-			message := fmt.Sprintf("is a second document of rule %q, which is also in document %s: delete one of them, or change its id",
-				d.id, other.name())
-			found = append(found, d.inDocument(rules.Problem{Code: rules.CodeDuplicate, Message: message}))
+			message := fmt.Sprintf("is a second document of rule %q, which is also in document %s: "+
+				"delete one of them, or change its id", d.id, other.name())
+			problems = append(problems, d.inDocument(rules.Problem{Code: rules.CodeDuplicate, Message: message}))
 		}
 		edited[d.id] = d
 		all = append(all, d.refined())
 	}
-	if len(found) == 0 {
+	if len(problems) == 0 {
 		set, err := rules.WithRules(b.current, b.id, all...)
 		if err == nil {
 			return newDraft(set, rules.Change{Base: b.head.state().Current(), Author: external, Comment: b.comment()})
 		}
 		for _, p := range problemsOf(err) {
-			found = append(found, inDocuments(all, edited, p))
+			problems = append(problems, inDocuments(all, edited, p))
 		}
 	}
-	return draft{}, &rules.ValidationError{RuleSetID: b.id, Problems: found[:min(len(found), maxProblems)]}
+	return draft{}, &rules.ValidationError{RuleSetID: b.id, Problems: problems[:min(len(problems), maxProblems)]}
 }
 
 // comment lists the edited or inserted documents, and the rules whose documents

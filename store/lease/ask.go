@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// asker is when the store is asked for a slice of a bucket. Its state changes so:
+// asker decides when the store is asked for the next slice of a bucket:
 //
-//	state    event                                        next state
-//	ready    begin: a request asks for a slice            calling
-//	calling  end: all was granted, or nothing was asked   ready
-//	calling  rest: there is no answer                     resting
-//	calling  pause: the bucket had too little             pausing
-//	resting  pass: Pause has passed                       ready
-//	pausing  pass: at most MaxPause has passed            ready
+//	state    event                                              next state
+//	ready    begin: a request asks for a slice                  calling
+//	calling  end: all was granted, or the store was not called  ready
+//	calling  rest: the store did not answer                     resting
+//	calling  pause: the bucket had less than was asked for      pausing
+//	resting  pass: Pause has passed                             ready
+//	pausing  pass: at most MaxPause has passed                  ready
 type asker struct {
-	call  *sliceCall // under way, or nil
-	after time.Time  // no slice is asked for before
-	// refuseUntil is when a pause ends. Requests that cost refuseCost or more are
-	// refused until then if no slice has enough.
+	call  *sliceCall // in flight, or nil
+	after time.Time  // no slice is asked for before this time
+	// refuseUntil is when a pause ends. Until then, requests that cost refuseCost or more
+	// are refused if no slice has enough for them.
 	refuseUntil time.Time
 	refuseCost  int64
 }
@@ -28,10 +28,10 @@ type asker struct {
 type askState uint8
 
 const (
-	ready   askState = iota // the store may be asked
-	calling                 // requests for which no slice has enough wait for the call
-	resting                 // the call may have taken tokens, which are lost
-	pausing                 // as resting, and requests are refused
+	ready   askState = iota // the store may be asked for a slice
+	calling                 // a call is in flight; requests for which no slice has enough wait for it
+	resting                 // not asked for a while: the last call may have taken tokens, which are lost
+	pausing                 // not asked for a while: the bucket had too little, and requests are refused
 )
 
 func (a *asker) state(now time.Time) askState {
@@ -46,7 +46,7 @@ func (a *asker) state(now time.Time) askState {
 	return ready
 }
 
-// refuses reports whether a pause refuses a cost that no slice has.
+// refuses reports whether a pause refuses a request for which no slice has enough.
 func (a *asker) refuses(now time.Time, cost int64) bool {
 	return now.Before(a.refuseUntil) && cost >= a.refuseCost
 }
@@ -65,7 +65,8 @@ func (a *asker) rest(sent time.Time, err error) {
 	a.end(err)
 }
 
-// pause refuses requests that cost at least so much.
+// pause refuses requests that cost this much or more. Its length is random, so that gateways
+// do not all ask at the same time.
 func (a *asker) pause(sent time.Time, cost int64) {
 	a.refuseUntil = sent.Add(MaxPause - rand.N(2*(MaxPause-Pause))) //nolint:gosec // no secret
 	a.refuseCost, a.after = cost, a.refuseUntil
@@ -75,11 +76,11 @@ func (a *asker) pause(sent time.Time, cost int64) {
 // sliceCall is a call for a slice. Requests for which no slice has enough wait for it.
 type sliceCall struct {
 	done chan struct{}
-	err  error // why there is no answer; to be read when done
+	err  error // why the store did not answer; read it after done is closed
 }
 
-// wait waits until the call has ended. It returns the error of a store that did not
-// answer: it would not answer this request either.
+// wait waits until the call has ended. If the store did not answer, wait returns the error of
+// the call: the store would not answer this request either.
 func (c *sliceCall) wait(ctx context.Context) error {
 	select {
 	case <-c.done:
@@ -87,7 +88,7 @@ func (c *sliceCall) wait(ctx context.Context) error {
 		return ctx.Err()
 	}
 	if errors.Is(c.err, context.Canceled) || errors.Is(c.err, context.DeadlineExceeded) {
-		return nil // the caller has left, which says nothing of the store
+		return nil // the request that called has left or had no time; the store may be available
 	}
 	return c.err
 }

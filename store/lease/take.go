@@ -10,34 +10,37 @@ import (
 	"github.com/fluxgate/fluxgate/store"
 )
 
-// call is a request that is decided.
+// call is the state of one Take.
 type call struct {
 	demands    []store.Demand
-	now        time.Time // before the store is called
-	generation uint64
+	now        time.Time // read before the store is called
+	generation uint64    // of the refusals; a reset begins a new one
 	epoch      int64
 	parts      []part         // one for each demand
-	leased     bool           // a lease has a part in it
-	paused     bool           // the pause of a lease refuses it
-	asked      []store.Demand // of the store
-	answer     store.Outcome
+	leased     bool           // at least one verdict is not askStore
+	paused     bool           // the request is refused, because a lease pauses
+	asked      []store.Demand // the demands that are sent to the store
+	answer     store.Outcome  // of the store, one result for each of asked
 }
 
 var calls = sync.Pool{New: func() any { return new(call) }}
 
-// Take implements [store.Store]. A request takes these steps:
+// Take implements [store.Store]. The package comment explains refusals, slices and pauses. A
+// request takes these steps:
 //
-//   - refuse: a bucket that has refused before refuses it.
-//   - plan: each of its demands is met from a slice, refused by the pause of a lease, or
-//     left to the store, which may be asked for a slice with it.
-//   - takeRest: the store decides what is left to it. If it refuses, what was spent returns.
-//   - decided: the leases count what was admitted.
+//   - refuseFromMemory: the request is refused if the last refusal of one of its buckets still
+//     holds.
+//   - plan: each demand is met from a slice, refused because its lease pauses, or left to the
+//     store. The store may be asked for a slice in the same call.
+//   - takeRest: the store decides the demands that are left to it. If it refuses one, the
+//     tokens that were spent from slices are given back.
+//   - notifyLeases: each lease counts its demand, to size the next slice.
 func (s *Store) Take(ctx context.Context, demands []store.Demand, out *store.Outcome) error {
 	if ctx.Err() != nil || store.CheckDemands(demands) != nil {
-		return s.Store.Take(ctx, demands, out) // which says what is wrong
+		return s.Store.Take(ctx, demands, out) // returns the error
 	}
 	now, generation := s.now(), s.refusals.current()
-	ended, refused := s.refuse(now, demands, out)
+	ended, refused := s.refuseFromMemory(now, demands, out)
 	if refused {
 		return nil
 	}
@@ -52,7 +55,7 @@ func (s *Store) Take(ctx context.Context, demands []store.Demand, out *store.Out
 	case c.paused:
 		s.counts.paused.Add(1)
 		c.undo(nil)
-		c.refuse(out)
+		c.writeRefusal(out)
 	case c.leased:
 		err = s.takeRest(ctx, c, out)
 	default:
@@ -60,47 +63,55 @@ func (s *Store) Take(ctx context.Context, demands []store.Demand, out *store.Out
 			s.refusals.note(now, generation, demands, out)
 		}
 	}
-	c.decided(out, err)
+	c.notifyLeases(out, err)
 	return err
 }
 
-// refuse reports whether a bucket that has refused before refuses the request, and writes
-// the outcome. Otherwise it returns the pauses that the request ends, which are none if the
-// pause of a lease keeps it from the store.
-func (s *Store) refuse(now time.Time, demands []store.Demand, out *store.Outcome) (ended []endedPause, refused bool) {
-	var first *refusal // whatever other requests change meanwhile
+// refuseFromMemory refuses a request if the last refusal of one of its buckets still holds. It
+// then writes the outcome.
+//
+// Otherwise this request may be the first one after a pause in which the bucket was not asked.
+// Then it ends the pause and asks the store, while others are still refused. refuseFromMemory
+// returns such pauses. It returns none if a lease pauses too, since plan then refuses the
+// request without a call to the store.
+func (s *Store) refuseFromMemory(
+	now time.Time, demands []store.Demand, out *store.Outcome,
+) (ended []endedPause, refused bool) {
+	// The refusal that decides, and the index of its demand. It is read once: concurrent
+	// requests may replace it.
+	var deciding *refusal
 	at := 0
 	for i := range demands {
 		d := &demands[i]
 		if mayDebitRefused(*d) {
 			return nil, false
 		}
-		if first != nil || d.Shadow {
+		if deciding != nil || d.Shadow {
 			continue
 		}
 		switch known := s.lastRefusal(d, len(demands) > 1, now); {
 		case known == nil:
 		case known.wait(d, now) > d.MaxWait:
-			first, at = known, i
+			deciding, at = known, i
 		case known.pause > 0 && d.MaxWait == 0:
 			ended = append(ended, endedPause{refusal: known, demand: i})
 		}
 	}
-	if first == nil && len(ended) > 0 && s.leases.pause(demands, ended[0].generation, now) {
-		return nil, false // the lease refuses
+	if deciding == nil && len(ended) > 0 && s.leases.pause(demands, ended[0].generation, now) {
+		return nil, false // plan refuses the request
 	}
-	for i := 0; i < len(ended) && first == nil; i++ {
-		if !ended[i].end(now) { // another request asks
+	for i := 0; i < len(ended) && deciding == nil; i++ {
+		if !ended[i].end(now) { // another request has ended the pause, and asks the store
 			restore(ended[:i])
-			first, at = ended[i].refusal, ended[i].demand
+			deciding, at = ended[i].refusal, ended[i].demand
 		}
 	}
-	if first == nil {
+	if deciding == nil {
 		return ended, false
 	}
 	out.Prepare(demands)
 	for i := range demands {
-		d, result, known := &demands[i], &out.Results[i], first
+		d, result, known := &demands[i], &out.Results[i], deciding
 		if i != at {
 			known = s.lastRefusal(d, len(demands) > 1, now)
 		}
@@ -118,8 +129,8 @@ func (s *Store) refuse(now time.Time, demands []store.Demand, out *store.Outcome
 	return nil, true
 }
 
-// lastRefusal returns the remembered refusal of a demand like this one. It is nil if a
-// slice has enough, which is spent first: the refused demand waits or costs more.
+// lastRefusal returns the remembered refusal of a bucket that applies to this demand, or nil.
+// It is also nil if a slice has enough tokens for the demand: slices are spent first.
 func (s *Store) lastRefusal(d *store.Demand, joint bool, now time.Time) *refusal {
 	known := s.refusals.of(d, now)
 	if known != nil {
@@ -130,7 +141,8 @@ func (s *Store) lastRefusal(d *store.Demand, joint bool, now time.Time) *refusal
 	return known
 }
 
-// plan spends what slices have, and says what the store has to decide.
+// plan gives each demand a verdict. It spends tokens of slices, and waits for slices that other
+// requests have asked for.
 func (s *Store) plan(ctx context.Context, c *call) error {
 	c.parts, c.asked, c.epoch = c.parts[:0], c.asked[:0], s.leases.epoch(c.now)
 	c.leased, c.paused = false, false
@@ -144,8 +156,9 @@ func (s *Store) plan(ctx context.Context, c *call) error {
 		}
 		p := &c.parts[i]
 		l.spend(p, c.now, c.epoch)
-		// Twice: the first slices of a bucket are smaller than a crowd. Not after this
-		// request has begun to ask itself, for which others may wait.
+		// Wait at most twice: the first slices of a bucket may be too small for all
+		// requests that wait. Do not wait once this request has to ask for a slice
+		// itself: it asks after plan, and two requests could wait for each other.
 		for ; p.waitFor != nil && waits < 2 && !asks; waits++ {
 			if err := p.waitFor.wait(ctx); err != nil {
 				return err
@@ -153,6 +166,7 @@ func (s *Store) plan(ctx context.Context, c *call) error {
 			c.now = s.now()
 			l.spend(p, c.now, c.epoch)
 		}
+		// The store has to see a request that it may have to debit although it is refused.
 		if p.verdict == refusedByPause && slices.ContainsFunc(c.demands, mayDebitRefused) {
 			p.verdict = askStore
 		}
@@ -166,12 +180,11 @@ func (s *Store) plan(ctx context.Context, c *call) error {
 	return nil
 }
 
-// mayDebitRefused reports whether the store may have to debit a demand although the request
-// is refused.
+// mayDebitRefused reports whether the store may debit a demand of a refused request.
 func mayDebitRefused(d store.Demand) bool { return d.Overdraft || d.CountsRefused() }
 
-// dropEnded lets the store decide demands that were met from slices which have ended
-// while the request waited for others.
+// dropEnded leaves demands to the store if their slices have ended while the request waited
+// for other slices.
 func (c *call) dropEnded() {
 	for i := range c.parts {
 		if p := &c.parts[i]; p.verdict == spentSlice && !c.now.Before(p.until) {
@@ -181,14 +194,15 @@ func (c *call) dropEnded() {
 	}
 }
 
-// takeRest lets the store decide what leases have not decided.
+// takeRest lets the store decide the demands that no lease has decided, and asks for slices in
+// the same call.
 func (s *Store) takeRest(ctx context.Context, c *call, out *store.Outcome) error {
 	for i := range c.parts {
 		p := &c.parts[i]
 		if p.verdict == askStore || p.verdict == askForSlice {
 			d := *p.demand
 			if p.verdict == askForSlice {
-				d.Min, d.Cost = d.Cost, d.Cost+p.next
+				d.Min, d.Cost = d.Cost, d.Cost+p.next // the slice may be smaller, or empty
 			}
 			c.asked = append(c.asked, d)
 		}
@@ -206,8 +220,8 @@ func (s *Store) takeRest(ctx context.Context, c *call, out *store.Outcome) error
 	return nil
 }
 
-// undo gives back what was spent for a request that is not admitted, and ends asking,
-// with the error of a call that was sent.
+// undo gives tokens back to the slices that they were spent from, and ends the calls for slices
+// that this request has begun. err is the error of the store, nil if it was not called.
 func (c *call) undo(err error) {
 	for i := range c.parts {
 		switch p := &c.parts[i]; {
@@ -222,8 +236,8 @@ func (c *call) undo(err error) {
 	}
 }
 
-// refuse writes the outcome of a request that a pause refuses.
-func (c *call) refuse(out *store.Outcome) {
+// writeRefusal writes the outcome of a request that is refused because a lease pauses.
+func (c *call) writeRefusal(out *store.Outcome) {
 	out.Prepare(c.demands)
 	for i := range c.parts {
 		p, result := &c.parts[i], &out.Results[i]
@@ -256,15 +270,16 @@ func (c *call) merge(out *store.Outcome) {
 		copy(bands, answer.Bands)
 		if p.verdict == askForSlice {
 			if answer.Status == store.OK && answer.Granted == 0 {
-				p.lease.notAsked() // another demand refuses
+				p.lease.notAsked() // another demand was refused, so the store took nothing
 			} else {
 				p.lease.answered(c.now, p.next, p.demand.Cost, answer)
 			}
-			more := max(0, answer.Granted-p.demand.Cost)
+			// The tokens of the slice are not spent: the caller sees them as remaining.
+			ahead := max(0, answer.Granted-p.demand.Cost)
 			for j := range bands {
-				bands[j].Remaining += more
+				bands[j].Remaining += ahead
 			}
-			answer.Granted -= more
+			answer.Granted -= ahead
 		}
 		*result = *answer
 		result.Bands = bands
@@ -272,9 +287,10 @@ func (c *call) merge(out *store.Outcome) {
 	out.Decide(c.demands)
 }
 
-// decided ends the demands at their leases. A store that does not answer says nothing of a
-// demand, unless its caller has left.
-func (c *call) decided(out *store.Outcome, err error) {
+// notifyLeases tells the leases how their demands were decided. If the store did not answer,
+// the demands count as admitted: they still show how busy the bucket is. If the caller has
+// left, they count as refused.
+func (c *call) notifyLeases(out *store.Outcome, err error) {
 	refused := errors.Is(err, context.Canceled)
 	vetoed := refused
 	for i := range c.parts {
@@ -289,7 +305,7 @@ func (c *call) decided(out *store.Outcome, err error) {
 	}
 }
 
-// askAhead asks the store for the next slice while the last one is spent.
+// askAhead asks the store for the next slice while requests still spend the last one.
 func (s *Store) askAhead(l *lease, tokens int64) {
 	if !s.begin() {
 		l.notAsked()

@@ -11,20 +11,21 @@ import (
 	"github.com/fluxgate/fluxgate/store/bucketmath"
 )
 
-// part is the demands of a request that are in one shard. Overdrafts are parts of
-// their own: they are debited whatever the others say. So is each demand that counts refused
-// hits, because it may be debited alone.
+// part has the demands of a request whose keys are in one shard. Overdrafts are in separate
+// parts, because they are debited even if the request is rejected. Each demand that counts
+// refused hits is a part of its own, because it may be debited alone.
 type part struct {
 	shard     int
 	overdraft bool
-	counts    bool
-	places    []int // of its demands in the request
+	counts    bool  // its demand counts refused hits
+	places    []int // the indices of its demands in the request
 	op        byte
 	request   *shardRequest
 	err       error
 	final     bool // not to be sent again
 }
 
+// decide sends a request with one call if all keys are in one shard, otherwise in parts.
 func (s *Store) decide(ctx context.Context, op byte, demands []store.Demand, out *store.Outcome) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -39,7 +40,7 @@ func (s *Store) decide(ctx context.Context, op byte, demands []store.Demand, out
 	}
 	deadline := time.Now().Add(s.config.Timeout)
 	if last, ok := ctx.Deadline(); ok && op == opCharge {
-		deadline = last // no request waits for it, and its answer must not be lost
+		deadline = last // no request waits for a charge, and its answer must not be lost
 	}
 	shard, one := s.onlyShard(demands)
 	if one {
@@ -57,17 +58,18 @@ func (s *Store) decide(ctx context.Context, op byte, demands []store.Demand, out
 		}
 	}
 	single := splitKeys(demands)
-	var parts store.Outcome
-	if err := s.decideParts(ctx, op, single.demands, &parts, s.split(single.demands, one), deadline); err != nil {
+	parts := s.split(single.demands, one) // with one shard, its keys are on two nodes: see errSplit
+	var results store.Outcome
+	if err := s.decideParts(ctx, op, single.demands, &results, parts, deadline); err != nil {
 		return err
 	}
-	single.merge(&parts, out)
+	single.merge(&results, out)
 	out.Decide(demands)
 	return nil
 }
 
-// onlyShard is the shard of all demands, if they are in one. Without a cluster
-// there is only one.
+// onlyShard returns the shard of all demands, or false if they are in several. Without a
+// cluster there is only one shard.
 func (s *Store) onlyShard(demands []store.Demand) (int, bool) {
 	if !s.nodes.cluster {
 		return 0, true
@@ -81,7 +83,7 @@ func (s *Store) onlyShard(demands []store.Demand) (int, bool) {
 	return shard, true
 }
 
-// split sorts demands by shard, or makes each a part of its own.
+// split groups demands by shard. If each is set, every demand is a part of its own.
 func (s *Store) split(demands []store.Demand, each bool) []*part {
 	var parts []*part
 	for i := range demands {
@@ -99,7 +101,8 @@ func (s *Store) split(demands []store.Demand, each bool) []*part {
 	return parts
 }
 
-// newRequest copies the demands at these places, or all, and names their keys.
+// newRequest returns a request with copies of the demands at the indices places, or of all
+// demands if places is nil.
 func (s *Store) newRequest(op byte, shard int, demands []store.Demand, places []int, deadline time.Time) *shardRequest {
 	r := newShardRequest(op, shard, deadline)
 	g := s.fleet.generations()
@@ -115,28 +118,32 @@ func (s *Store) newRequest(op byte, shard int, demands []store.Demand, places []
 	return r
 }
 
-// decideParts decides a request whose keys are in several slots, which no
-// script can access at once. It first peeks at all of them and debits
-// overdrafts: most rejected requests are rejected here and have taken no token.
-// Then it takes, and gives back if another request took the tokens in between. Of a
-// rejected request it debits what counts refused hits and is over.
-// Each demand with a Min is granted what is there when it takes.
+// decideParts decides a request whose keys are in several slots of the cluster. One call of
+// the script can access one slot only, so there are two rounds:
 //
-// The first round has half of the time: a part that does not answer uses up its
-// time, and must leave enough for the second round.
+//  1. It peeks at all parts, and debits overdrafts. Most rejected requests are rejected here,
+//     before they have taken a token.
+//  2. It takes from all parts. If one rejects, because another request took its tokens after
+//     the first round, the tokens of the others are given back.
+//
+// If the first round rejects the request, the demands that count refused hits and are over
+// are debited. A demand with a Min is granted the tokens that are there in the second round.
+//
+// The first round ends after half of the time, so that a part that does not answer leaves
+// time for the second round.
 func (s *Store) decideParts(
 	ctx context.Context, op byte, demands []store.Demand, out *store.Outcome, parts []*part, deadline time.Time,
 ) error {
-	first := deadline
+	firstDeadline := deadline
 	if op != opPeek {
-		first = deadline.Add(-time.Until(deadline) / 2)
+		firstDeadline = deadline.Add(-time.Until(deadline) / 2)
 	}
 	for _, p := range parts {
 		if p.op = opPeek; p.overdraft {
 			p.op = op
 		}
 	}
-	parts, err := s.requestParts(ctx, demands, out, parts, first)
+	parts, err := s.requestParts(ctx, demands, out, parts, firstDeadline)
 	if op == opPeek || err != nil {
 		return err
 	}
@@ -154,10 +161,13 @@ func (s *Store) decideParts(
 	return err
 }
 
-// countRefused debits what counts refused hits and is over, for a request that the first
-// round rejected. Hits whose call is not answered are not counted. Those whose period has ended
-// since are given back.
-func (s *Store) countRefused(ctx context.Context, op byte, demands []store.Demand, out *store.Outcome, parts []*part, deadline time.Time) {
+// countRefused debits demands of a request that the first round has rejected: those that count
+// refused hits and are over. If a call is not answered, its hits are not counted. If a new
+// period has begun since the first round, a demand may fit and take tokens; they are given
+// back.
+func (s *Store) countRefused(
+	ctx context.Context, op byte, demands []store.Demand, out *store.Outcome, parts []*part, deadline time.Time,
+) {
 	var over []*part
 	for _, p := range parts {
 		if result := &out.Results[p.places[0]]; p.counts && result.Granted > 0 {
@@ -182,10 +192,12 @@ func (s *Store) countRefused(ctx context.Context, op byte, demands []store.Deman
 	s.withdraw(ctx, over, deadline)
 }
 
-// requestParts sends all parts that are not final at once and merges the
-// answers. A part without an answer is unavailable; it is an error only if all
-// are. It returns the parts as they were sent: a part whose keys are on two
-// nodes during a migration is sent key by key.
+// requestParts sends the parts that are not final concurrently, and merges the answers of all
+// parts into out. The demands of a part without an answer are Unavailable; requestParts
+// returns an error only if no part was answered, or if ctx has ended.
+//
+// It returns the parts as they were sent: if the keys of a part are on two nodes during a
+// migration, the part is replaced by one for each demand.
 func (s *Store) requestParts(
 	ctx context.Context, demands []store.Demand, out *store.Outcome, parts []*part, deadline time.Time,
 ) ([]*part, error) {
@@ -199,7 +211,7 @@ func (s *Store) requestParts(
 		}
 	}
 	out.Prepare(demands)
-	asked := make([]*part, 0, len(parts))
+	sent := make([]*part, 0, len(parts))
 	var failed []error
 	for len(parts) > 0 {
 		p := parts[0]
@@ -209,13 +221,15 @@ func (s *Store) requestParts(
 		}
 		if errors.Is(p.err, errSplit) {
 			for _, place := range p.places {
-				single := &part{shard: p.shard, overdraft: p.overdraft, counts: p.counts, op: p.op, places: []int{place}}
+				single := &part{
+					shard: p.shard, overdraft: p.overdraft, counts: p.counts, op: p.op, places: []int{place},
+				}
 				submit(single)
 				parts = append(parts, single)
 			}
 			continue
 		}
-		asked = append(asked, p)
+		sent = append(sent, p)
 		if p.err != nil {
 			failed = append(failed, p.err)
 			for _, place := range p.places {
@@ -227,16 +241,16 @@ func (s *Store) requestParts(
 	}
 	out.Decide(demands)
 	if err := ctx.Err(); err != nil {
-		return asked, err
+		return sent, err
 	}
-	if len(failed) == len(asked) {
-		return asked, failed[0]
+	if len(failed) == len(sent) {
+		return sent, failed[0]
 	}
-	return asked, nil
+	return sent, nil
 }
 
-// withdraw gives back what some parts have taken for a request that is
-// rejected. Its caller waits for that, but not beyond the deadline.
+// withdraw gives back the tokens that parts have taken for a rejected request. It waits until
+// that is done, but not beyond the deadline: then the rest is done in the background.
 func (s *Store) withdraw(ctx context.Context, parts []*part, deadline time.Time) {
 	var takes store.Takes
 	for _, p := range parts {
@@ -247,21 +261,22 @@ func (s *Store) withdraw(ctx context.Context, parts []*part, deadline time.Time)
 	if len(takes) == 0 {
 		return
 	}
-	given := make(chan struct{})
+	done := make(chan struct{})
 	if !s.work.Go(func(context.Context) {
-		defer close(given)
+		defer close(done)
 		s.giveBack(takes)
 	}) {
-		return // closed
+		return // the store is closed
 	}
 	select {
-	case <-given:
+	case <-done:
 	case <-ctx.Done():
 	case <-time.After(time.Until(deadline)):
 	}
 }
 
-// giveBack settles takes at 0, also if their caller has left.
+// giveBack settles takes at a cost of 0. It has a context of its own, since the caller may
+// have left.
 func (s *Store) giveBack(takes store.Takes) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.config.Timeout)
 	defer cancel()
@@ -286,7 +301,8 @@ func (s *Store) Settle(ctx context.Context, takes store.Takes, actual []int64) (
 		t := &takes[i]
 		corrected[i] = t.Correction(cost)
 		if t.At < s.fleet.since.Load() && s.config.clock == nil {
-			corrected[i] = max(corrected[i], t.Cost) // the server has lost the take: nothing is there to give back
+			// Redis has lost its data since this take: there is nothing to give back.
+			corrected[i] = max(corrected[i], t.Cost)
 		}
 	}
 	tokens, errs := s.settle(ctx, takes, corrected)
@@ -300,7 +316,7 @@ func (s *Store) Settle(ctx context.Context, takes store.Takes, actual []int64) (
 	return settled, errors.Join(errs...)
 }
 
-// notSent reports whether a call failed before the server has run it.
+// notSent reports whether a call failed before Redis ran it.
 func notSent(err error) bool {
 	return errors.Is(err, store.ErrNotSent) || errors.Is(err, store.ErrRefused)
 }
@@ -314,22 +330,23 @@ func (s *Store) Extend(ctx context.Context, takes store.Takes) (held []bool, err
 		return nil, err
 	}
 	renewed, errs := s.settle(ctx, takes, takes.Same(renewSlots))
-	for _, all := range renewed {
-		held = append(held, all != 0)
+	for _, allSlots := range renewed {
+		held = append(held, allSlots != 0)
 	}
 	return held, errors.Join(errs...)
 }
 
-// renewSlots is the actual cost of a settlement that only renews slots.
+// renewSlots is passed to settle instead of an actual cost, to only renew the slots of a take.
 const renewSlots = -1
 
-// settle corrects takes, and returns the tokens or the error of each.
+// settle corrects takes to their actual costs. It returns for each take the tokens that were
+// given back, negative if they were charged, or an error.
 func (s *Store) settle(ctx context.Context, takes store.Takes, actual []int64) (settled []int64, errs []error) {
-	// In a cluster the takes of each bucket are a call of their own, elsewhere all share one.
 	deadline := time.Now().Add(s.config.Timeout)
 	if last, ok := ctx.Deadline(); ok && takes[0].Source == store.FromFallback {
-		deadline = last // no request waits for what the fallback granted, and the answer must not be lost
+		deadline = last // no request waits for this settlement, and its answer must not be lost
 	}
+	// In a cluster, each bucket has a request of its own. Otherwise one request has all takes.
 	var requests []*shardRequest
 	for i, cost := range actual {
 		t := &takes[i]
@@ -365,7 +382,7 @@ func (s *Store) addTake(r *shardRequest, t *store.Taken, actual int64) {
 	r.keys = append(r.keys, s.names.keyOf(&t.Key, t.Bands, s.fleet.generations()))
 }
 
-// settleByKey settles a take whose two keys are on two nodes.
+// settleByKey settles a take whose two keys are on two nodes during a migration.
 func (s *Store) settleByKey(ctx context.Context, r *shardRequest) error {
 	t := &r.takes[0]
 	var failures []error
@@ -377,12 +394,14 @@ func (s *Store) settleByKey(ctx context.Context, r *shardRequest) error {
 		switch err := s.await(ctx, single); {
 		case err != nil:
 			failures = append(failures, err)
-		case i == 0 || r.actual[0] == renewSlots: // the slots have no tokens
+		case i == 0 || r.actual[0] == renewSlots: // the second key has the slots, and no tokens
 			r.tokens[0] = single.tokens[0]
 		}
 	}
-	if err := errors.Join(failures...); err != nil && (len(failures) == 1 || !notSent(failures[0]) || !notSent(failures[1])) {
-		return fmt.Errorf("%w: %v", ErrUnavailable, err) //nolint:errorlint // one of the keys may have been settled
+	err := errors.Join(failures...)
+	if err != nil && (len(failures) == 1 || !notSent(failures[0]) || !notSent(failures[1])) {
+		// One of the keys may have been settled, so the error must not be notSent.
+		return fmt.Errorf("%w: %v", ErrUnavailable, err) //nolint:errorlint // see above
 	}
-	return errors.Join(failures...)
+	return err
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/fluxgate/fluxgate/store"
 )
 
-// scriptCall is one call of the script: the requests of one shard, or of all where
-// one script may touch every key. Its memory is used again.
+// scriptCall is one call of the script. In a cluster it has requests of one shard, otherwise
+// any requests. Its memory is reused.
 type scriptCall struct {
 	batch []*shardRequest
 	// args are the arguments of EVALSHA and EVAL: command, script, number of
@@ -18,46 +18,44 @@ type scriptCall struct {
 	args []any
 	body []byte
 
-	keys  map[string]place
-	lists map[bandList]uint16
-	mixed bool // not all of them are of token buckets
+	keys  map[string]callKey
+	lists map[bandList]uint16 // the number of each list
+	mixed bool                // a list has bands that are not token buckets
 	// The sections that follow the lists in body.
 	holders, requests, demands, settlements []byte
-	// answer is the format of the answer, as the script packs it: that of the
-	// requests, and then that of the settlements.
+	// answer is the format of the answer that the script packs. settled is its end, the
+	// format of the settlements, which build appends last.
 	answer, settled []byte
 
 	err error // of the call
 }
 
-// bandList is a list of bands by where it is in memory.
+// bandList identifies a list of bands by its address: all demands of a rule share one list.
 type bandList struct {
 	first *store.ExactBand
 	count int
 }
 
-// place is a key of a call: its number, and the request that asked for it
-// first.
-type place struct {
-	number  uint16
-	request int // in requests, or -1
+// callKey is a key of a call.
+type callKey struct {
+	number  uint16 // from 1
+	request int    // the first request that uses the key, as an offset in requests, or -1
 }
 
 const (
-	// goodKeys fill a call: more do not reduce the cost of each.
+	// goodKeys is the number of keys from which a larger call is no cheaper per key.
 	goodKeys = 64
-	// maxKeys bounds the keys of one call, and so how long it blocks the
-	// server.
+	// maxKeys bounds the keys of one call, and so how long the call blocks Redis.
 	maxKeys = 256
 )
 
 // firstKey is where the keys begin in args.
 const firstKey = 3
 
-// build encodes the requests. now is 0 except in tests.
+// build encodes the requests as lua/script/protocol.lua describes. now is 0 except in tests.
 func (c *scriptCall) build(now int64) {
 	if c.keys == nil {
-		c.keys = make(map[string]place, maxKeys)
+		c.keys = make(map[string]callKey, maxKeys)
 		c.lists = make(map[bandList]uint16)
 	}
 	clear(c.keys)
@@ -67,7 +65,7 @@ func (c *scriptCall) build(now int64) {
 	c.holders, c.requests, c.demands, c.settlements = c.holders[:0], c.requests[:0], c.demands[:0], c.settlements[:0]
 	c.answer, c.settled = append(c.answer[:0], "<d"...), c.settled[:0]
 	c.body = appendDoubles(c.body[:0], now)
-	counts := len(c.body)
+	countsAt := len(c.body)
 	c.body = append(c.body, 0, 0, 0, 0, 0, 0, 0, 0)
 	demands, settlements := 0, 0
 	for _, r := range c.batch {
@@ -83,7 +81,7 @@ func (c *scriptCall) build(now int64) {
 		}
 	}
 	for i, n := range [...]int{len(c.lists), len(c.requests) / requestSize, demands, settlements} {
-		binary.LittleEndian.PutUint16(c.body[counts+2*i:], uint16(n))
+		binary.LittleEndian.PutUint16(c.body[countsAt+2*i:], uint16(n))
 	}
 	if c.mixed {
 		c.body = binary.LittleEndian.AppendUint16(c.body, uint16(len(c.holders)/holderSize))
@@ -102,36 +100,36 @@ func (c *scriptCall) build(now int64) {
 	c.args = append(c.args, c.body, c.answer)
 }
 
-// The sizes of a holder and a request in their sections.
+// The bytes of a holder and of a request in their sections.
 const (
 	holderSize  = 20
 	requestSize = 2
 )
 
-// evaluate makes the arguments those of an EVAL, which loads the script.
+// evaluate returns the arguments for EVAL, which also loads the script.
 func (c *scriptCall) evaluate() []any {
 	c.args[0], c.args[1] = "EVAL", decideScript
 	return c.args
 }
 
-// evaluateSHA makes them those of an EVALSHA again.
+// evaluateSHA returns the arguments for EVALSHA.
 func (c *scriptCall) evaluateSHA() []any {
 	c.args[0], c.args[1] = "EVALSHA", decideSHA
 	return c.args
 }
 
-// addDemands adds a take or a peek, after so many demands.
+// addDemands adds a take or a peek. before is the number of demands that the call already has.
 func (c *scriptCall) addDemands(r *shardRequest, before int) {
 	request := len(c.requests)
 	op := r.op
 	if op == opTake {
-		op = aloneOp(r.demands) // until another request has one of its keys
+		op = aloneOp(r.demands) // share changes it back if another request has one of its keys
 	}
 	c.requests = append(c.requests, op, byte(len(r.demands)))
 	c.answer = append(c.answer, 'B')
 	for i := range r.demands {
 		d := &r.demands[i]
-		c.demands = c.appendPlace(c.demands, r.keys[i], d.Bands, request)
+		c.demands = c.appendKeyAndBands(c.demands, r.keys[i], d.Bands, request)
 		c.addHolder(before+i+1, r.keys[i], d.Bands, d.Holder)
 		kind := byte(0)
 		if d.Shadow {
@@ -158,7 +156,8 @@ func (c *scriptCall) addDemands(r *shardRequest, before int) {
 	}
 }
 
-// aloneOp is what a take is that shares no key with others of its call.
+// aloneOp returns the operation of a take that shares no key with other requests of the call.
+// The script is faster for such takes.
 func aloneOp(demands []store.Demand) byte {
 	mixed, quotas := false, 0
 	for i := range demands {
@@ -177,11 +176,12 @@ func aloneOp(demands []store.Demand) byte {
 	return opTake
 }
 
-// addSettle adds settlements, after so many demands and settlements.
+// addSettle adds settlements. before is the number of demands and settlements that the call
+// already has.
 func (c *scriptCall) addSettle(r *shardRequest, before int) {
 	for i := range r.takes {
 		t := &r.takes[i]
-		c.settlements = c.appendPlace(c.settlements, r.keys[i], t.Bands, -1)
+		c.settlements = c.appendKeyAndBands(c.settlements, r.keys[i], t.Bands, -1)
 		c.addHolder(before+i+1, r.keys[i], t.Bands, t.Holder)
 		c.settlements = appendDoubles(c.settlements, t.Cost, r.actual[i], t.At)
 		c.settled = append(c.settled, 'd')
@@ -195,8 +195,8 @@ func (c *scriptCall) addSettle(r *shardRequest, before int) {
 	}
 }
 
-// addHolder names the holder of a demand or settlement whose bands limit how many
-// requests there are at the same time.
+// addHolder adds who holds a slot, if one of the bands limits concurrent requests. number is
+// the position of the demand or settlement in the call, from 1.
 func (c *scriptCall) addHolder(number int, key string, bands []store.ExactBand, id store.HolderID) {
 	if slotBand(bands) < 0 {
 		return
@@ -205,26 +205,26 @@ func (c *scriptCall) addHolder(number int, key string, bands []store.ExactBand, 
 		key = holdersOf(key)
 	}
 	c.holders = binary.LittleEndian.AppendUint16(c.holders, uint16(number))
-	c.holders = binary.LittleEndian.AppendUint16(c.holders, c.keyNumber(key, -1).number)
+	c.holders = binary.LittleEndian.AppendUint16(c.holders, c.addKey(key, -1).number)
 	c.holders = append(c.holders, id[:]...)
 }
 
-// keyNumber adds a key that a request names.
-func (c *scriptCall) keyNumber(key string, request int) place {
+// addKey adds a key, unless the call has it already, and returns it.
+func (c *scriptCall) addKey(key string, request int) callKey {
 	k, known := c.keys[key]
 	if !known {
 		c.args = append(c.args, key)
-		k = place{uint16(len(c.args) - firstKey), request}
+		k = callKey{uint16(len(c.args) - firstKey), request}
 		c.keys[key] = k
 	}
 	return k
 }
 
-// appendPlace names a key and a list of bands, each of which is sent once
-// however many requests name it. The bands of a rule are one list in memory.
-func (c *scriptCall) appendPlace(b []byte, key string, bands []store.ExactBand, request int) []byte {
+// appendKeyAndBands appends the number of a key and the number of a list of bands to a section.
+// Each key and each list is sent once, however many requests use it.
+func (c *scriptCall) appendKeyAndBands(b []byte, key string, bands []store.ExactBand, request int) []byte {
 	_, known := c.keys[key]
-	k := c.keyNumber(key, request)
+	k := c.addKey(key, request)
 	if known {
 		c.share(k.request)
 		c.share(request)
@@ -264,7 +264,7 @@ func (c *scriptCall) appendPlace(b []byte, key string, bands []store.ExactBand, 
 	return binary.LittleEndian.AppendUint16(b, l)
 }
 
-// share notes that a request shares one of its keys with another.
+// share notes that a request shares one of its keys with another one, and is no longer alone.
 func (c *scriptCall) share(request int) {
 	if request >= 0 && (c.requests[request] == opTakeAlone || c.requests[request] == opTakeKind) {
 		c.requests[request] = opTake
@@ -287,7 +287,7 @@ func isMixed(bands []store.ExactBand) bool {
 	return false
 }
 
-// slotBand is the band that limits how many requests there are at the same time, or -1.
+// slotBand returns the index of the band that limits concurrent requests, or -1.
 func slotBand(bands []store.ExactBand) int {
 	return slices.IndexFunc(bands, func(b store.ExactBand) bool { return b.Kind == bucket.Concurrency })
 }
