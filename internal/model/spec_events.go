@@ -116,7 +116,11 @@ func (m *meter) allow(s *spec) {
 	}
 	for i := range s.facts {
 		f := &s.facts[i]
-		bands := m.bandsIn(f.At, f.At)
+		until := f.At
+		if f.Kind == StoreReset {
+			until = s.seenBy(f) // a band that is added before that is begun twice
+		}
+		bands := m.bandsIn(f.At, until)
 		if len(bands) == 0 { // the band is not in use now, and what is lost is of before
 			bands = m.bandsIn(0, f.At)
 		}
