@@ -21,7 +21,7 @@ var greeterService = grpc.ServiceDesc{
 	Methods:     []grpc.MethodDesc{{MethodName: "Hello", Handler: handleHello}},
 }
 
-func handleHello(
+func handleHello( //nolint:revive // the order of grpc.MethodHandler
 	service any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor,
 ) (any, error) {
 	name := new(wrapperspb.StringValue)

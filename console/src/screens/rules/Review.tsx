@@ -87,8 +87,8 @@ function SaveForm({ part, source }: { part: Part & { work: Work }; source: Sourc
       ),
     onSuccess: async (entry) => {
       setWork(undefined);
+      await refresh(); // the next change is based on what was saved
       show("", `Saved as revision ${entry.revision}.`);
-      await refresh();
     },
     // The current revision is read again, and both sides are shown.
     onError: (error) => (error instanceof ApiError && error.status === 412 ? refresh() : undefined),
