@@ -23,17 +23,23 @@ func OpenRedis(ctx context.Context, c *config.Redis) (redis.UniversalClient, err
 	if !c.Enabled {
 		return nil, nil //nolint:nilnil // no Redis is no error
 	}
-	uri, err := c.Target()
-	if err != nil {
-		return nil, err
-	}
-	tlsConfig, err := redisTLS(&c.TLS)
+	uri, tlsConfig, err := redisTarget(c)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	return redisstore.NewClient(ctx, string(uri), redisstore.Config{Mode: redisstore.Mode(c.Mode), TLS: tlsConfig})
+	return redisstore.NewClient(ctx, uri, redisstore.Config{Mode: redisstore.Mode(c.Mode), TLS: tlsConfig})
+}
+
+// redisTarget returns where Redis is, and the settings of TLS, nil without.
+func redisTarget(c *config.Redis) (uri string, tlsConfig *tls.Config, err error) {
+	target, err := c.Target()
+	if err != nil {
+		return "", nil, err
+	}
+	tlsConfig, err = redisTLS(&c.TLS)
+	return string(target), tlsConfig, err
 }
 
 // OpenStore opens the buckets in Redis. A server is counted as a gateway, a tool is not.
@@ -45,16 +51,12 @@ func OpenStore(ctx context.Context, conf *config.Config, counted bool, log *slog
 	if err != nil {
 		return nil, err
 	}
-	uri, err := c.Target()
-	if err != nil {
-		return nil, err
-	}
-	tlsConfig, err := redisTLS(&c.TLS)
+	uri, tlsConfig, err := redisTarget(c)
 	if err != nil {
 		return nil, err
 	}
 	assumed, _ := AssumedServers(conf)
-	return redisstore.Open(ctx, string(uri), redisstore.Config{
+	return redisstore.Open(ctx, uri, redisstore.Config{
 		Gateways:  assumed,
 		Uncounted: !counted,
 		Mode:      redisstore.Mode(c.Mode),
