@@ -172,6 +172,7 @@ func (r *Reloader) load(ctx context.Context, s *ruleSet, head rules.Head) {
 		return
 	}
 	s.install(set, version.Revision, FromSource)
+	r.trim() // before a waiting request goes on
 	r.confirm(s)
 	r.logLoaded(version, had || s.pinned)
 	r.loaded(version.RuleSet)
@@ -189,6 +190,10 @@ func (r *Reloader) load(ctx context.Context, s *ruleSet, head rules.Head) {
 			r.resetBuckets(ctx, s)
 		}
 	}
+}
+
+// trim keeps the number of rule sets within its bound.
+func (r *Reloader) trim() {
 	if dropped := r.sets.trim(); dropped != "" {
 		if ok, suppressed := r.drops.Allow(time.Now()); ok {
 			r.config.Logger.Warn("dropped a rule set: more are in use than are kept; its next request loads it again",
