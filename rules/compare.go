@@ -2,8 +2,8 @@ package rules
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -15,109 +15,125 @@ import (
 // shortList is the length up to which a list is shown whole on both sides.
 const shortList = 16
 
-// comparison collects the differences between two rules. Equal fields allocate
-// nothing, because most of two large rule sets is the same.
+// identities are lists that may be long, and digests are unreadable: only what was added
+// and removed is shown.
+var identities = []string{"when.ips", "when.users", "when.apiKeys"}
+
+// defaults are the values of fields that a document leaves out.
+var defaults = map[string]any{
+	"ignoreCase": false, "limitScope": ScopeGlobal, "cost": MeasureRequests, "action": ActionLimit, "mode": ModeEnforce,
+	"consistency": ConsistencyAuto, "onMissingIdentity": MissingIP, "overdraft": false, "countRefused": false,
+}
+
+// comparison collects the differences between two rules.
 type comparison []FieldDiff
 
 // compare returns the fields in which two rules differ, in document order.
 func compare(before, after *Rule) []FieldDiff {
-	var c comparison
-	c.list("paths", before.Paths, after.Paths, shortList)
-	differ(&c, "ignoreCase", before.IgnoreCase, after.IgnoreCase)
-	c.list("methods", methods(before), methods(after), shortList)
-	c.when(&before.When, &after.When)
-	text(&c, "limitScope", before.Scope, after.Scope, ScopeGlobal)
-	if !slices.Equal(before.KeyFields, after.KeyFields) { // their order matters
-		c.add("compositeKeyFields", rawList(before.KeyFields), rawList(after.KeyFields))
+	if reflect.DeepEqual(before, after) { // as most of two large rule sets
+		return nil
 	}
-	text(&c, "cost", before.Cost, after.Cost, MeasureRequests)
-	c.bands(before.Bands, after.Bands)
-	differ(&c, "priority", before.Priority, after.Priority)
-	text(&c, "group", before.Group, after.Group, "")
-	text(&c, "action", before.Action, after.Action, ActionLimit)
-	differ(&c, "enabled", !before.Disabled, !after.Disabled)
-	text(&c, "onLimitExceed", before.OnLimitExceed, after.OnLimitExceed, "")
-	text(&c, "mode", before.Mode, after.Mode, ModeEnforce)
-	text(&c, "onFailure", before.OnFailure, after.OnFailure, "")
-	text(&c, "consistency", before.Consistency, after.Consistency, ConsistencyAuto)
-	text(&c, "onMissingIdentity", before.OnMissingIdentity, after.OnMissingIdentity, MissingIP)
-	differ(&c, "overdraft", before.Overdraft, after.Overdraft)
-	differ(&c, "countRefused", before.CountRefused, after.CountRefused)
-	c.list("replaces", before.Replaces, after.Replaces, shortList)
-	c.tree("attributes", before.Attributes, after.Attributes)
+	var c comparison
+	was, is := before.tree(), after.tree()
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[RuleDocument]()) {
+		switch name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name {
+		case "bands":
+			c.bands(before.Bands, after.Bands)
+		case "compositeKeyFields": // their order matters
+			c.scalar(name, rawList(before.KeyFields), rawList(after.KeyFields))
+		case "attributes":
+			c.tree(name, before.Attributes, after.Attributes)
+		default:
+			c.value(name, orDefault(was, name), orDefault(is, name))
+		}
+	}
 	return c
 }
 
-func (c *comparison) add(path string, before, after json.RawMessage) {
-	*c = append(*c, FieldDiff{Path: path, Before: before, After: after})
-}
-
-// differ compares a field that always has a value.
-func differ[T comparable](c *comparison, path string, before, after T) {
-	if before != after {
-		c.add(path, raw(before), raw(after))
-	}
-}
-
-// text compares a field for which empty means fallback.
-func text[T ~string](c *comparison, path string, before, after, fallback T) {
-	before, after = cmp.Or(before, fallback), cmp.Or(after, fallback)
-	if before != after {
-		c.add(path, rawUnlessZero(before), rawUnlessZero(after))
-	}
-}
-
-// methods returns none for a rule that matches every method.
-func methods(r *Rule) []string {
+// tree returns what is compared of a rule, as in its document.
+func (r *Rule) tree() (tree map[string]any) {
+	d := r.document()
+	d.ID, d.RuleSetID, d.CreatedAt, d.UpdatedAt = "", "", nil, nil
+	d.Bands, d.Attributes = nil, nil
+	d.Path, d.Paths, d.Method, d.Methods = "", r.Paths, "", r.Methods
 	if slices.Contains(r.Methods, "*") {
-		return nil
+		d.Methods = nil
 	}
-	return r.Methods
+	decoder := json.NewDecoder(bytes.NewReader(raw(d)))
+	decoder.UseNumber()
+	_ = decoder.Decode(&tree) // it was just written
+	return tree
+}
+
+func orDefault(tree map[string]any, name string) any {
+	if value, ok := tree[name]; ok {
+		return value
+	}
+	return defaults[name]
+}
+
+// value compares what is the same in any order: objects, and lists. Nothing and an empty
+// one are the same.
+func (c *comparison) value(path string, before, after any) {
+	was, wasObject := before.(map[string]any)
+	is, isObject := after.(map[string]any)
+	wasList, _ := before.([]any)
+	isList, _ := after.([]any)
+	switch {
+	case wasObject || isObject:
+		for _, name := range names(was, is) {
+			c.value(path+member(name), was[name], is[name])
+		}
+	case path == "when.descriptor" && len(wasList) == len(isList):
+		for i := range wasList {
+			c.value(fmt.Sprintf("%s[%d]", path, i), wasList[i], isList[i])
+		}
+	case path == "when.descriptor" || wasList == nil && isList == nil:
+		c.scalar(path, rawUnlessNil(before), rawUnlessNil(after))
+	case slices.Contains(identities, path):
+		c.list(path, wasList, isList, 0)
+	default:
+		c.list(path, wasList, isList, shortList)
+	}
+}
+
+// scalar compares values that are nil if there is none.
+func (c *comparison) scalar(path string, before, after json.RawMessage) {
+	if !bytes.Equal(before, after) {
+		*c = append(*c, FieldDiff{Path: path, Before: before, After: after})
+	}
 }
 
 // list compares a list in any order. It is shown whole if both sides have at most
 // whole entries, or if one side is empty: an empty list means no condition.
-func (c *comparison) list(path string, before, after []string, whole int) {
-	if slices.Equal(before, after) {
-		return
-	}
+func (c *comparison) list(path string, before, after []any, whole int) {
 	added, removed := except(after, before), except(before, after)
 	longest := max(len(before), len(after))
 	switch {
 	case len(added)+len(removed) == 0:
 	case len(before) == 0 || len(after) == 0 || longest <= whole:
-		c.add(path, rawList(before), rawList(after))
+		c.scalar(path, rawList(before), rawList(after))
 	default:
 		if len(removed) > 0 {
-			c.add(path+"[-]", rawList(removed), nil)
+			c.scalar(path+"[-]", rawList(removed), nil)
 		}
 		if len(added) > 0 {
-			c.add(path+"[+]", nil, rawList(added))
+			c.scalar(path+"[+]", nil, rawList(added))
 		}
 	}
 }
 
 // except returns the entries that are not in others, each once.
-func except(list, others []string) []string {
-	seen := make(map[string]bool, len(others))
+func except(list, others []any) []any {
+	seen := make(map[any]bool, len(others))
 	for _, s := range others {
 		seen[s] = true
 	}
-	return slices.DeleteFunc(slices.Clone(list), func(s string) bool {
+	return slices.DeleteFunc(slices.Clone(list), func(s any) bool {
 		known := seen[s]
 		seen[s] = true
 		return known
 	})
-}
-
-// values compares lists by name.
-func (c *comparison) values(path string, before, after map[string][]string) {
-	if maps.EqualFunc(before, after, slices.Equal) {
-		return
-	}
-	for _, name := range names(before, after) {
-		c.list(path+member(name), before[name], after[name], shortList)
-	}
 }
 
 // tree compares maps of free values.
@@ -130,20 +146,18 @@ func (c *comparison) tree(path string, before, after map[string]any) {
 		value, has := after[name]
 		oldTree, wasTree := old.(map[string]any)
 		newTree, isTree := value.(map[string]any)
-		at := path + member(name)
-		switch {
-		case wasTree && isTree:
-			c.tree(at, oldTree, newTree)
-		case !had:
-			c.add(at, nil, raw(value))
-		case !has:
-			c.add(at, raw(old), nil)
-		default:
-			// A number can have several Go types; compare the JSON.
-			if x, y := raw(old), raw(value); !bytes.Equal(x, y) {
-				c.add(at, x, y)
-			}
+		if wasTree && isTree {
+			c.tree(path+member(name), oldTree, newTree)
+			continue
 		}
+		var x, y json.RawMessage // a number can have several Go types, and null is a value
+		if had {
+			x = raw(old)
+		}
+		if has {
+			y = raw(value)
+		}
+		c.scalar(path+member(name), x, y)
 	}
 }
 
@@ -175,9 +189,8 @@ func raw(v any) json.RawMessage {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-func rawUnlessZero[T comparable](v T) json.RawMessage {
-	var zero T
-	if v == zero {
+func rawUnlessNil(v any) json.RawMessage {
+	if v == nil {
 		return nil
 	}
 	return raw(v)

@@ -2,6 +2,8 @@ package rules
 
 import (
 	"cmp"
+	"encoding/json"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,29 +23,32 @@ func (c *comparison) bands(before, after []Band) {
 		if j := slices.Index(was, name); j >= 0 {
 			c.band(path, newBandFields(before[j]), newBandFields(after[i]))
 		} else {
-			c.add(path, nil, raw(newBandFields(after[i])))
+			c.scalar(path, nil, raw(newBandFields(after[i])))
 		}
 	}
 	for j, name := range was {
 		if !slices.Contains(is, name) {
-			c.add("bands["+name+"]", raw(newBandFields(before[j])), nil)
+			c.scalar("bands["+name+"]", raw(newBandFields(before[j])), nil)
 		}
 	}
 	if !slices.Equal(common(was, is), common(is, was)) {
-		c.add("bands.order", rawList(was), rawList(is))
+		c.scalar("bands.order", rawList(was), rawList(is))
 	}
 }
 
 func (c *comparison) band(path string, before, after bandFields) {
-	differ(c, path+".capacity", before.Capacity, after.Capacity)
-	if before.RefillTokens != after.RefillTokens {
-		c.add(path+".refillTokens", rawUnlessZero(before.RefillTokens), rawUnlessZero(after.RefillTokens))
+	before.Kind, after.Kind = cmp.Or(before.Kind, TokenBucket), cmp.Or(after.Kind, TokenBucket)
+	was, is := reflect.ValueOf(before), reflect.ValueOf(after)
+	shown := func(v reflect.Value) json.RawMessage {
+		if v.IsZero() {
+			return nil
+		}
+		return raw(v.Interface())
 	}
-	text(c, path+".refill", before.Refill, after.Refill, "")
-	text(c, path+".kind", before.Kind, after.Kind, TokenBucket)
-	text(c, path+".period", before.Period, after.Period, "")
-	text(c, path+".timezone", before.Timezone, after.Timezone, "")
-	text(c, path+".hold", before.Hold, after.Hold, "")
+	for i, f := range reflect.VisibleFields(was.Type()) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		c.scalar(path+"."+name, shown(was.Field(i)), shown(is.Field(i)))
+	}
 }
 
 // bandFields is a band without its label and without defaults, except that a

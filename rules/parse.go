@@ -61,8 +61,10 @@ type BandDocument struct {
 }
 
 // MarshalJSON writes the rule in the shape that [Parse] reads.
-func (r Rule) MarshalJSON() ([]byte, error) {
-	doc := RuleDocument{
+func (r Rule) MarshalJSON() ([]byte, error) { return json.Marshal(r.document()) }
+
+func (r *Rule) document() *RuleDocument {
+	doc := &RuleDocument{
 		ID: r.ID, RuleSetID: r.RuleSetID, LimitScope: r.Scope, KeyFields: r.KeyFields, Cost: r.Cost,
 		Priority: r.Priority, Group: r.Group, Action: r.Action, Enabled: !r.Disabled,
 		OnLimitExceed: r.OnLimitExceed, Mode: r.Mode, OnFailure: r.OnFailure, Consistency: r.Consistency,
@@ -84,7 +86,7 @@ func (r Rule) MarshalJSON() ([]byte, error) {
 	if !r.UpdatedAt.IsZero() {
 		doc.UpdatedAt = &r.UpdatedAt
 	}
-	return json.Marshal(doc)
+	return doc
 }
 
 func newBandDocument(b Band) BandDocument {

@@ -1,10 +1,8 @@
 package rules
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
@@ -71,21 +69,6 @@ func validateWhen(w *When, in reporter) {
 	validateDescriptor(w.Descriptor, in.at("descriptor"))
 	checkEach(in.at("users"), w.Users, maxIdentities, wrongIdentity)
 	checkEach(in.at("apiKeys"), w.APIKeys, maxIdentities, wrongAPIKey)
-}
-
-func (c *comparison) when(before, after *When) {
-	c.list("when.hosts", before.Hosts, after.Hosts, shortList)
-	c.list("when.excludePaths", before.ExcludePaths, after.ExcludePaths, shortList)
-	c.values("when.headers", before.Headers, after.Headers)
-	c.values("when.attributes", before.Attributes, after.Attributes)
-	c.descriptor("when.descriptor", before.Descriptor, after.Descriptor)
-	// Lists of identities may be long, and digests are unreadable: only what was added and
-	// removed is shown.
-	if !slices.Equal(before.IPs, after.IPs) {
-		c.list("when.ips", textsOf(before.IPs), textsOf(after.IPs), 0)
-	}
-	c.list("when.users", before.Users, after.Users, 0)
-	c.list("when.apiKeys", before.APIKeys, after.APIKeys, 0)
 }
 
 // Matching returns what the rule matches, for the matcher.
@@ -181,13 +164,6 @@ func parsePrefix(s string) (netip.Prefix, error) {
 	return netip.PrefixFrom(addr, addr.BitLen()), nil
 }
 
-func textsOf(networks []netip.Prefix) (list []string) {
-	for _, prefix := range networks {
-		list = append(list, prefix.String())
-	}
-	return list
-}
-
 func validateValues(m map[string][]string, validName func(string) bool, in reporter) {
 	if !checkLength(in, len(m), maxListed) {
 		return
@@ -217,6 +193,9 @@ type DescriptorMatch = match.DescriptorMatch
 func cloneDescriptor(list []DescriptorMatch) []DescriptorMatch {
 	list = slices.Clone(list)
 	for i := range list {
+		if list[i].Value == "*" {
+			list[i].Value = "" // the same
+		}
 		list[i].Except = slices.Clone(list[i].Except)
 	}
 	return list
@@ -228,22 +207,6 @@ func (o *object) descriptor(name string) (list []DescriptorMatch) {
 		entry.refuseUnknown()
 	}
 	return list
-}
-
-// descriptor shows the exceptions alone if nothing else differs: there may be many.
-func (c *comparison) descriptor(path string, before, after []DescriptorMatch) {
-	if !slices.EqualFunc(before, after, sameEntry) {
-		c.add(path, rawList(before), rawList(after))
-		return
-	}
-	for i := range before {
-		c.list(fmt.Sprintf("%s[%d].except", path, i), before[i].Except, after[i].Except, shortList)
-	}
-}
-
-// sameEntry compares all but the exceptions. No value and * are the same.
-func sameEntry(a, b DescriptorMatch) bool {
-	return a.Key == b.Key && cmp.Or(a.Value, "*") == cmp.Or(b.Value, "*")
 }
 
 // validateDescriptor does not show values: one may be a secret.
