@@ -1,7 +1,6 @@
 package envoyrules
 
 import (
-	"cmp"
 	"log/slog"
 
 	"github.com/fluxgate/fluxgate/rules"
@@ -11,8 +10,7 @@ import (
 // Open returns a source of a file, or of a folder of files with one domain each. Notes of
 // [Parse] are logged as warnings each time that a file has changed. config is that of
 // package filerules, whose Parse is replaced.
-func Open(path string, o Options, config filerules.Config) (*filerules.Source, error) {
-	log := cmp.Or(config.Logger, slog.Default())
+func Open(path string, o Options, config filerules.Config, log *slog.Logger) (*filerules.Source, error) {
 	config.Parse = Parser(o, func(n Remark) {
 		log.Warn("envoyproxy/ratelimit configuration: "+n.Message, "file", n.File, "line", n.Line, "place", n.Place)
 	})

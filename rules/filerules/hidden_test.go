@@ -4,14 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/fsnotify/fsnotify"
 
 	"github.com/fluxgate/fluxgate/rules"
 )
@@ -127,109 +124,26 @@ func TestLoad_ReplacedFile(t *testing.T) {
 	}
 }
 
-// watched runs Watch and returns the ids it reports.
-func watched(t *testing.T, run func(ctx context.Context, changed func(string)) error) <-chan string {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	reported, ended := make(chan string, 100), make(chan error, 1)
-	go func() { ended <- run(ctx, func(id string) { reported <- id }) }()
-	t.Cleanup(func() {
-		cancel()
-		<-ended
-	})
-	return reported
-}
-
-func next(t *testing.T, reported <-chan string) string {
-	t.Helper()
-	select {
-	case id := <-reported:
-		return id
-	case <-time.After(30 * time.Second):
-		t.Fatal("the watcher reported nothing")
-		return ""
-	}
-}
-
-// Without file notifications changes are found every interval.
-func TestWatch_NoNotifications(t *testing.T) {
-	var log strings.Builder
-	source, file := openHidden(t, Config{Interval: 10 * time.Millisecond, Settle: time.Millisecond, Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	source.notify = func() (*fsnotify.Watcher, error) { return nil, errors.New("too many open files") }
-	reported := watched(t, source.Watch)
-	next(t, reported)
-	if !strings.Contains(log.String(), "found at the next poll") || !strings.Contains(log.String(), "too many open files") {
-		t.Errorf("the log says %q", log.String())
-	}
-	replace(t, file, rulesOf(7, 1))
-	if id := next(t, reported); id != "a" {
-		t.Errorf("reported %q", id)
-	}
-}
-
-// Lost notifications are reported as a change of any rule set.
-func TestWatch_LostNotifications(t *testing.T) {
-	source, _ := openHidden(t, Config{Interval: time.Hour, Settle: time.Millisecond})
-	failures := make(chan error)
-	reported := watched(t, func(ctx context.Context, changed func(string)) error {
-		w := watch{source: source, changed: changed}
-		return w.run(ctx, nil, failures)
-	})
-	next(t, reported)
-	failures <- fsnotify.ErrEventOverflow
-	if id := next(t, reported); id != "" {
-		t.Errorf("reported %q, want any", id)
-	}
-}
-
-// Continuous events delay the report of a change by maxQuiet at most.
-func TestWatch_ContinuousEvents(t *testing.T) {
-	source, file := openHidden(t, Config{Interval: time.Hour, Settle: time.Millisecond})
-	events := make(chan fsnotify.Event)
-	reported := watched(t, func(ctx context.Context, changed func(string)) error {
-		w := watch{source: source, changed: changed, quiet: time.Hour, maxQuiet: maxQuiet}
-		return w.run(ctx, events, nil)
-	})
-	next(t, reported)
-	replace(t, file, rulesOf(7, 1))
-	for deadline := time.After(30 * time.Second); ; {
-		select {
-		case events <- fsnotify.Event{Name: "noise"}:
-		case id := <-reported:
-			if id != "a" {
-				t.Errorf("reported %q", id)
-			}
-			return
-		case <-deadline:
-			t.Fatal("the watcher reported nothing")
-		}
-	}
-}
-
-// Only a thorough refresh finds an edit that keeps the size and an old time.
-func TestRefresh_Thorough(t *testing.T) {
+// An edit that keeps the size and an old time is found when the interval is over.
+func TestRefresh_SameMetadata(t *testing.T) {
 	source, file := openHidden(t, Config{Interval: time.Hour, Settle: time.Millisecond})
 	old := time.Now().Add(-time.Hour)
-	refresh := func(content string, thorough bool) int {
-		t.Helper()
-		if err := errors.Join(os.WriteFile(file, []byte(content), 0o600), os.Chtimes(file, old, old)); err != nil {
+	for _, c := range []struct {
+		capacity, want int
+		interval       time.Duration
+	}{{1, 1, time.Hour}, {2, 1, time.Hour}, {3, 3, time.Nanosecond}} {
+		if err := errors.Join(os.WriteFile(file, []byte(rulesOf(c.capacity, 1)), 0o600), os.Chtimes(file, old, old)); err != nil {
 			t.Fatal(err)
 		}
-		now, err := source.refresh(t.Context(), thorough)
+		source.config.Interval = c.interval
+		now, err := source.refresh(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		for r := range now.versions["a"].RuleSet.Rules() {
-			return int(r.Bands[0].Capacity)
-		}
-		return 0
-	}
-	for _, c := range []struct {
-		capacity, want int
-		thorough       bool
-	}{{1, 1, false}, {2, 1, false}, {3, 3, true}} {
-		if got := refresh(rulesOf(c.capacity, 1), c.thorough); got != c.want {
-			t.Errorf("with the capacity %d in the file, a refresh (thorough: %v) has %d, want %d", c.capacity, c.thorough, got, c.want)
+			if got := int(r.Bands[0].Capacity); got != c.want {
+				t.Errorf("with the capacity %d in the file, a refresh has %d, want %d", c.capacity, got, c.want)
+			}
 		}
 	}
 }
@@ -241,7 +155,7 @@ func TestRefresh_UnchangedFile(t *testing.T) {
 	source.path = filepath.Dir(file)
 	documents := func(content string) map[string]*document {
 		replace(t, other, content)
-		now, err := source.refresh(t.Context(), false)
+		now, err := source.refresh(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,13 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"path/filepath"
 	"slices"
 	"time"
-
-	"github.com/fsnotify/fsnotify"
 
 	"github.com/fluxgate/fluxgate/internal/background"
 	"github.com/fluxgate/fluxgate/rules"
@@ -33,8 +30,6 @@ type Config struct {
 	// Parse parses files of another format. Nil means [Parse]. Its error is best a
 	// [NewError].
 	Parse func(name string, data []byte) ([]*rules.Set, error)
-	// Logger gets warnings. Nil means slog.Default().
-	Logger *slog.Logger
 }
 
 // Source is a [rules.Source] of files.
@@ -42,9 +37,7 @@ type Source struct {
 	path   string
 	config Config
 
-	// Tests replace these.
-	pause  func(context.Context, time.Duration) error
-	notify func() (*fsnotify.Watcher, error)
+	pause func(context.Context, time.Duration) error // tests replace it
 
 	// lock is a mutex whose wait ends with a context. It guards the fields below.
 	lock chan struct{}
@@ -66,17 +59,16 @@ func Open(path string, config Config) (*Source, error) {
 	}
 	config.Interval = cmp.Or(config.Interval, 10*time.Second)
 	config.Settle = cmp.Or(config.Settle, 50*time.Millisecond)
-	config.Logger = cmp.Or(config.Logger, slog.Default())
 	return &Source{
 		path: filepath.Clean(path), config: config, lock: make(chan struct{}, 1),
-		pause: background.Sleep, notify: fsnotify.NewWatcher,
+		pause: background.Sleep,
 	}, nil
 }
 
 // Revisions implements [rules.Source]. It returns an error while any file has a
 // problem.
 func (s *Source) Revisions(ctx context.Context, ids []string) (map[string]rules.Head, error) {
-	now, err := s.refresh(ctx, false)
+	now, err := s.refresh(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +84,7 @@ func (s *Source) Revisions(ctx context.Context, ids []string) (map[string]rules.
 // Load implements [rules.Source]. It returns an [*Error] while any file has a
 // problem, even in other rule sets.
 func (s *Source) Load(ctx context.Context, id string) (*rules.Version, error) {
-	now, err := s.refresh(ctx, false)
+	now, err := s.refresh(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +97,7 @@ func (s *Source) Load(ctx context.Context, id string) (*rules.Version, error) {
 
 // IDs returns the ids of the rule sets, sorted. The error is that of [Source.Load].
 func (s *Source) IDs(ctx context.Context) ([]string, error) {
-	now, err := s.refresh(ctx, false)
+	now, err := s.refresh(ctx)
 	if err != nil {
 		return nil, err
 	}

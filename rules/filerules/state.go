@@ -29,9 +29,8 @@ type state struct {
 }
 
 // refresh returns the current state of the files, or the error of reading or
-// parsing them. If thorough, it reads the content even if size and time of the
-// files are the same.
-func (s *Source) refresh(ctx context.Context, thorough bool) (*state, error) {
+// parsing them.
+func (s *Source) refresh(ctx context.Context) (*state, error) {
 	select {
 	case s.lock <- struct{}{}:
 		defer func() { <-s.lock }()
@@ -41,7 +40,7 @@ func (s *Source) refresh(ctx context.Context, thorough bool) (*state, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if !thorough && s.recent() {
+	if s.recent() {
 		return s.current, s.current.err
 	}
 	now, err := s.readStable(ctx)

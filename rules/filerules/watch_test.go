@@ -10,7 +10,7 @@ import (
 	"github.com/fluxgate/fluxgate/rules/filerules"
 )
 
-// atOnce has an interval longer than any test, so that only notifications report.
+// atOnce has an interval longer than any test, so that a change is found by size and time.
 var atOnce = filerules.Config{Interval: 24 * time.Hour}
 
 // Every way to change a file is reported.

@@ -37,12 +37,12 @@ func OpenRules(ctx context.Context, c *config.Config, client redis.UniversalClie
 }
 
 func openSource(ctx context.Context, c *config.Config, client redis.UniversalClient, log *slog.Logger) (rules.Source, error) {
-	files := filerules.Config{MaxFiles: c.Rules.MaxRuleSets, Logger: log}
+	files := filerules.Config{MaxFiles: c.Rules.MaxRuleSets}
 	switch c.RuleSource() {
 	case config.SourceFile:
 		return filerules.Open(c.Rules.File, files)
 	case config.SourceEnvoyFiles:
-		return envoyrules.Open(c.Rules.EnvoyFiles, envoyrules.Options{}, files)
+		return envoyrules.Open(c.Rules.EnvoyFiles, envoyrules.Options{}, files, log)
 	case config.SourceXDS:
 		return openXDS(ctx, &c.Rules.XDS, log)
 	case config.SourceMongo:

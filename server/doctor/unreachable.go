@@ -19,7 +19,7 @@ func UnreachableRules(ctx context.Context, c *config.Config) ([]string, error) {
 	if c.RuleSource() != config.SourceFile {
 		return nil, nil
 	}
-	source, err := filerules.Open(c.Rules.File, filerules.Config{MaxFiles: c.Rules.MaxRuleSets, Logger: discard})
+	source, err := filerules.Open(c.Rules.File, filerules.Config{MaxFiles: c.Rules.MaxRuleSets})
 	if err != nil {
 		return nil, err
 	}
