@@ -66,15 +66,21 @@ type View struct {
 	Steps []Steps
 	// Holder is who takes.
 	Holder HolderID
+	// same is whether the bands are those of all slots, in their order.
+	same bool
 }
 
 // View brings the state to now.
 func (s *State) View(bands []Band, now int64, v *View) {
 	v.Now, v.Hold = now, s.holdAt(now)
+	v.same = s.asksForAll(bands)
 	for i := range bands {
-		k, own := s.find(bands, i)
+		k, own := i, true
+		if !v.same {
+			k, own = s.find(bands, i)
+		}
 		var slot *Slot
-		if k >= 0 {
+		if k >= 0 && k < len(s.Slots) {
 			slot = &s.Slots[k]
 		}
 		switch {
@@ -183,12 +189,12 @@ func (v *View) slot(bands []Band, i int) Slot {
 // token bucket under other numbers: while gateways with two versions of a rule take turns,
 // each version counts by itself, and what one takes the other has less of, in proportion.
 // A window with another period does too, by the number: the shorter one would forget the rest.
-// It reuses the state's memory where it can.
-func (s *State) Store(bands []Band, v *View) {
-	if !s.asksForAll(bands) {
+// It reuses the state's memory where it can, and reports whether it keeps such a slot.
+func (s *State) Store(bands []Band, v *View) (keeps bool) {
+	if len(s.Slots) > 0 && !v.same && !s.asksForAll(bands) {
 		s.Slots = s.keep(bands, v)
 		s.At, s.Hold = v.Now, v.Hold
-		return
+		return len(s.Slots) > len(bands)
 	}
 	s.At, s.Hold = v.Now, v.Hold
 	for i := range bands {
@@ -201,6 +207,7 @@ func (s *State) Store(bands []Band, v *View) {
 			s.Slots[i] = v.slot(bands, i)
 		}
 	}
+	return false
 }
 
 // asksForAll reports whether the bands are those of all slots, in their order.

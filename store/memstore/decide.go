@@ -75,7 +75,11 @@ func (s *Store) decideOn(lookups []lookup, demands []store.Demand, out *store.Ou
 			w.entry = w.shard.find(w.id)
 		}
 		added = added || w.entry == nil
-		w.shard.write(w.entry, w.id, &d.Key, d.Bands, &w.view)
+		full := now
+		for j := range result.Bands {
+			full = max(full, now+result.Bands[j].FullAfter.Microseconds())
+		}
+		w.shard.write(w.entry, w.id, &d.Key, d.Bands, &w.view, full)
 	}
 	for i := range lookups {
 		lookups[i].shard.sweep(now)

@@ -70,20 +70,18 @@ type shard struct {
 
 func (s *shard) find(id store.KeyID) *entry { return s.entries[id] }
 
-// write stores the new state of an entry, or adds one for the key.
-func (s *shard) write(e *entry, id store.KeyID, key *store.Key, bands []store.ExactBand, view *bucket.View) {
+// write stores the new state of an entry, or adds one for the key. full is when the bands
+// are full.
+func (s *shard) write(e *entry, id store.KeyID, key *store.Key, bands []store.ExactBand, view *bucket.View, full int64) {
 	if e == nil {
-		var full int64
-		for i := range bands {
-			full = max(full, view.FullAfterOf(bands, i))
-		}
-		e = s.add(id, target{key.RuleSet, key.Rule}, view.Now, view.Now+full)
+		e = s.add(id, target{key.RuleSet, key.Rule}, view.Now, full)
 	}
 	if !e.used(view.Now) {
 		e.state.Slots = e.state.Slots[:0]
 	}
-	e.state.Store(bands, view)
-	e.full = e.state.At + e.state.FullAfter()
+	if e.full = full; e.state.Store(bands, view) {
+		e.full = e.state.At + e.state.FullAfter()
+	}
 }
 
 // keep makes a state that of an entry, or adds one for the key, and returns it.
