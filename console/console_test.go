@@ -42,6 +42,7 @@ func TestNew_Assets(t *testing.T) {
 		"/console/index.html":   {"text/html; charset=utf-8", `<div id="root">`},
 		"/console/app.js":       {"text/javascript; charset=utf-8", "/v1/whoami"},
 		"/console/app.css":      {"text/css; charset=utf-8", "--mantine-"},
+		"/console/logo.svg":     {"image/svg+xml", "<path"},
 		"/console/licences.txt": {"text/plain; charset=utf-8", "react-dom"},
 	} {
 		res := get(t, path)

@@ -19,6 +19,7 @@ function adoptStyles(): Plugin {
 
 export default defineConfig({
   base: "./",
+  publicDir: "../docs/public", // the logo
   plugins: [react(), adoptStyles(), licences()],
   build: {
     // The assets are committed: their names do not change, and the server has an

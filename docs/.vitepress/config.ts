@@ -3,12 +3,14 @@ import { check } from './check'
 import { anchor, markdown, repository } from './markdown'
 import { sidebar } from './sidebar'
 
+const base = process.env.DOCS_BASE || '/'
+
 export default defineConfig({
   title: 'FluxGate',
-  description: 'Distributed rate limiting for APIs',
+  description: 'Rate limits for APIs that stay correct across many servers',
   lang: 'en',
-  base: process.env.DOCS_BASE || '/',
-  head: [['link', { rel: 'icon', href: 'data:,' }]],
+  base,
+  head: [['link', { rel: 'icon', type: 'image/svg+xml', href: base + 'logo.svg' }]],
   // GitHub shows README.md for a folder, a web server index.html.
   rewrites: { ':folder/README.md': ':folder/index.md' },
   markdown: {
@@ -18,6 +20,7 @@ export default defineConfig({
     linkify: false, // .md is a top-level domain
   },
   themeConfig: {
+    logo: '/logo.svg',
     nav: [
       { text: 'Get started', link: '/getting-started' },
       { text: 'Configuration', link: '/configuration' },
