@@ -1,5 +1,6 @@
 import { defineConfig } from 'vitepress'
 import { check } from './check'
+import { ask } from './questions'
 import { anchor, markdown, repository } from './markdown'
 import { sidebar } from './sidebar'
 
@@ -33,6 +34,9 @@ export default defineConfig({
     editLink: { pattern: `${repository}/edit/main/docs/:path`, text: 'Edit this page' },
     footer: { message: 'MIT licence' },
   },
-  buildEnd: check,
+  async buildEnd(config) {
+    check(config)
+    await ask(config)
+  },
   vite: { build: { chunkSizeWarningLimit: 4000 } }, // the search index and Mermaid
 })
