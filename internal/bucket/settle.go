@@ -107,8 +107,8 @@ func (w *settling) release(i int) bool {
 func (w *settling) refund(i int, tokens int64) int64 {
 	b, due := &w.bands[i], w.booked.due(i)
 	k, own := w.find(i)
-	if !own {
-		return 0
+	if !own || b.Kind == Window && w.At/b.SlotLength()-w.booked.At/b.SlotLength() > windowSlots {
+		return 0 // a window of another period may have begun after the take had left its own
 	}
 	if b.Kind != TokenBucket {
 		return w.add(i, k, func(v *View, _ *Slot) int64 { return -v.giveBack(b, 0, b.units(tokens), w.booked.At, due) })

@@ -247,7 +247,11 @@ func (r *replay) settleIn(f *Fact, b *BucketFact, a *account, j int, rest int64)
 	// of a quota of other gateways that ends at the same time, or may stay.
 	reset := r.takenBeforeReset(f, b)
 	unsure := a.open || b.Fallback || reset || r.steppedBackSince(f.Check) || b.TakenAt <= min(a.at, a.unsure)
-	if a.kind() == rules.SlidingWindow && unsure || a.kind() == rules.Quota && reset && r.set(b).mixed {
+	own, age := b.Exact[j].Period.Microseconds(), f.Clock-b.TakenAt // of the window of the take
+	if a.kind() == rules.SlidingWindow && age >= own+own/16 {
+		return new(big.Rat), new(big.Rat) // it has left, whatever the period is now
+	}
+	if a.kind() == rules.SlidingWindow && (unsure || age >= own) || a.kind() == rules.Quota && reset && r.set(b).mixed {
 		a.open = true
 		return new(big.Rat), scaled
 	}

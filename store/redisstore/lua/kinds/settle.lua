@@ -51,6 +51,8 @@ end
 local function refund(records, b, cost, tokens, taken_at, due, last)
   local n, own = find_settled(records, b)
   if not own then return 0, false end
+  -- A window of another period may have begun after the take had left its own.
+  if b.kind == WINDOW and floor(now / b.slot) - floor(taken_at / b.slot) > WINDOW_SLOTS then return 0, false end
   local mine, moved = records[n], false
   if b.kind ~= BUCKET then
     return change_steps(records, b, n, function(view) return give_back(b, view, tokens * b.unit, taken_at, due) end)

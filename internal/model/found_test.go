@@ -1,0 +1,54 @@
+package model
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate/rules"
+)
+
+const ms = time.Millisecond
+
+// Histories that once broke the specification keep to it.
+func TestHistories_Found(t *testing.T) {
+	window := func(period time.Duration) []rules.Rule {
+		return []rules.Rule{{ID: "r1", Scope: rules.ScopeGlobal, Cost: rules.MeasureTokens, Bands: []rules.Band{
+			{Capacity: 30, Refill: period, Kind: rules.SlidingWindow},
+		}}}
+	}
+	for name, h := range map[string]*History{
+		// The window of the new period began after the takes had left theirs: it never counted them.
+		"a take is given back to a window of another period": {
+			Gateways: []Gateway{{Latency: 200 * time.Microsecond, SeesRules: 300 * ms}},
+			Versions: [][]rules.Rule{window(1600 * ms), window(time.Minute)},
+			Ops: []Op{
+				{Kind: OpCheck, Caller: "a", N: 2, Span: 100 * ms, Cost: 1, Tokens: 1, Lasts: 2 * time.Second, Actual: 1, SettleAt: -1},
+				{Kind: OpRules, SettleAt: -1, Version: 1},
+				{At: time.Second, Kind: OpCheck, Caller: "a", N: 9, Span: 1100 * ms, Cost: 1, Tokens: 50, Actual: -1, SettleAt: -1},
+				{At: 5100 * ms, Kind: OpPeek, Gateway: All, Caller: "a"},
+			},
+			Ends: 5100 * ms,
+		},
+		// The charge of 20 tokens was lost, and 19 of them came back from the charges of others.
+		"a settlement of a take whose charge was lost": {
+			Seed:     7011897,
+			Gateways: []Gateway{{Latency: 200 * time.Microsecond}},
+			Versions: [][]rules.Rule{{{ID: "r1", Scope: rules.ScopeGlobal, Bands: []rules.Band{{Label: "burst", Capacity: 500, Refill: time.Hour}}}}},
+			Ops: []Op{
+				{Kind: OpFault, Span: 2 * time.Second, SettleAt: -1, Fault: "lost-answers"},
+				{At: 100 * ms, Kind: OpCheck, Caller: "a", N: 2, Cost: 1, Tokens: 1, Actual: -1, SettleAt: -1},
+				{At: 816 * ms, Kind: OpCheck, Caller: "a", N: 1, Cost: 20, Tokens: 1, Lasts: 2 * time.Second, Actual: 1, SettleAt: -1},
+				{At: 1422 * ms, Kind: OpFault, Span: time.Second, SettleAt: -1, Fault: "lossy"},
+				{At: 2205 * ms, Kind: OpCheck, Caller: "a", N: 20, Span: time.Second, Cost: 1, Tokens: 1, Actual: -1, SettleAt: -1},
+				{At: 6205 * ms, Kind: OpPeek, Gateway: All, Caller: "a"},
+			},
+			Ends: 6205 * ms,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if violations := Check(h, Run(t, h)); len(violations) > 0 {
+				t.Error(violations)
+			}
+		})
+	}
+}
