@@ -70,6 +70,9 @@ type localUse struct {
 	sent   []int64
 	sentAt int64
 	due    []int64
+	// lost is what was sent in charges of which it is not known whether the store got them, in
+	// units. What is given back counts for these first: the store may never have had it.
+	lost []int64
 
 	charged bool // the last charge succeeded: the next one can be the last
 	leaving bool // requests are decided in the store again, because it is
@@ -96,7 +99,7 @@ func (c *carryover) took(d *store.Demand, bands []store.ExactBand, r *store.Resu
 		}
 		u = c.done[d.Key.ID]
 		if u == nil || !slices.Equal(u.bands, bands) {
-			u = &localUse{key: d.Key, bands: bands, sent: make([]int64, len(bands))}
+			u = &localUse{key: d.Key, bands: bands, sent: make([]int64, len(bands)), lost: make([]int64, len(bands))}
 		}
 		delete(c.done, d.Key.ID)
 		u.at, u.began, u.owed, u.back = r.Now, fullBefore(d, r), make([]int64, len(bands)), make([]int64, len(bands))

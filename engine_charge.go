@@ -23,7 +23,8 @@ func (e *Engine) charge(u *localUse) {
 	c.mu.Lock()
 	u.leaving = u.charged
 	before := *u
-	before.sent, before.owed, before.back = slices.Clone(u.sent), slices.Clone(u.owed), slices.Clone(u.back)
+	before.sent, before.owed = slices.Clone(u.sent), slices.Clone(u.owed)
+	before.back, before.lost = slices.Clone(u.back), slices.Clone(u.lost)
 	var local store.Outcome
 	err := e.fallback.Peek(context.Background(), []store.Demand{{Key: u.key, Bands: u.local}}, &local)
 	c.mu.Unlock()
@@ -55,10 +56,17 @@ func (e *Engine) charge(u *localUse) {
 	u.tokens -= before.tokens
 	for i := range u.back {
 		u.back[i] -= before.back[i]
+		u.lost[i] -= before.absorbed(i)
 	}
 	u.sent, u.sentAt, u.due = before.sent, before.sentAt, before.due
 	if units != nil {
 		u.charge(&before, &level, units)
+	}
+	if err != nil { // the store may have been charged, or not
+		for i := range units {
+			u.lost[i] += max(0, units[i])
+			u.sent[i] += min(0, units[i])
+		}
 	}
 	rest := slices.Concat(u.owed, u.back, []int64{u.tokens})
 	if u.charged && !slices.ContainsFunc(rest, isNotZero) {
@@ -80,7 +88,7 @@ func (u *localUse) charge(before *localUse, level *store.Result, units []int64) 
 			u.began[i] = level.Bands[i].FullAfter
 			u.owed[i] -= before.owed[i]
 		case u.bands[i].Kind == bucket.TokenBucket:
-			u.owed[i] -= units[i]
+			u.owed[i] -= units[i] - before.absorbed(i)
 		default:
 			u.owed[i] -= before.owed[i]
 		}
@@ -93,22 +101,27 @@ func (u *localUse) charge(before *localUse, level *store.Result, units []int64) 
 func (u *localUse) units(level *store.Result) []int64 {
 	units := make([]int64, len(u.bands))
 	for i := range u.bands {
-		b, back := &u.bands[i], min(u.back[i], u.bands[i].Limit)
+		b, absorbed := &u.bands[i], u.absorbed(i)
+		back := u.back[i] - absorbed
+		most := min(back, b.Limit, u.sent[i]) // to be given back
 		switch b.Kind {
 		case bucket.Concurrency: // requests that are under way end by themselves
 		case bucket.TokenBucket:
-			units[i] = max(u.owed[i]+u.used(i, level.Now, level.Bands[i].FullAfter), -min(back, u.sent[i]))
+			units[i] = max(u.owed[i]+u.used(i, level.Now, level.Bands[i].FullAfter)+absorbed, -most)
 		default: // all that was granted, but what has come back since
 			used := u.local[i].Capacity - level.Bands[i].Remaining
 			if b.CountsRefused {
 				used += level.Bands[i].Owed
 			}
-			granted := min(u.tokens*b.Unit-u.back[i]+u.owed[i], used*b.Unit)
-			units[i] = max(granted, -min(back+max(0, -u.owed[i]), u.sent[i]))
+			granted := min(u.tokens*b.Unit-back+u.owed[i], used*b.Unit)
+			units[i] = max(granted, -min(min(back, b.Limit)+max(0, -u.owed[i]), u.sent[i]))
 		}
 	}
 	return units
 }
+
+// absorbed is what was given back to band i of charges that may not have been made, in units.
+func (u *localUse) absorbed(i int) int64 { return min(u.back[i], u.lost[i]) }
 
 // chargeUnits charges units of each band. It returns how many tokens were charged in the
 // band with most of them, and how many were not, in millionths.

@@ -73,7 +73,9 @@ func (c *carryover) corrections(u *localUse, bands []store.ExactBand, tokens int
 		}
 		units := min(tokens, bucket.MaxUnits/bands[i].Unit) * bands[i].Unit
 		if tokens < 0 {
-			units = max(units, -u.sent[i])
+			absorbed := min(-units, u.lost[i])
+			u.lost[i] -= absorbed
+			units = max(units+absorbed, -u.sent[i])
 		}
 		take, actual := u.correction(bands, i, units)
 		if tokens < 0 {
