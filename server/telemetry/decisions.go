@@ -12,12 +12,12 @@ import (
 )
 
 var (
-	descDecisions = desc("decisions_total", "Decisions. allowed separates store-failure that passed (open) from refused (closed); "+
+	descDecisions = desc("decisions_total", "Decisions. allowed separates store-failure that passed (open) from rejected (closed); "+
 		"source is where the binding result came from.", "rule_set", "outcome", "allowed", "source")
 	descRuleDecisions = desc("rule_decisions_total", "Decisions by the binding rule.", "rule_set", "rule", "outcome")
 	descShadow        = desc("shadow_rejections_total", "Requests that a shadow rule would have rejected.", "rule_set", "rule")
 	descNearLimit     = desc("near_limit_total",
-		"Allowed requests that left a fifth of the binding band or less: watch the trend over days.", "rule_set", "rule")
+		"Allowed requests that left a fifth of the binding limit or less: watch the trend over days.", "rule_set", "rule")
 )
 
 // collectDecisions reports what the recorder has counted.

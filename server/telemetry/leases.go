@@ -9,10 +9,10 @@ import (
 var (
 	descSavedCalls = desc("lease_saved_calls_total",
 		"Decisions without a call of Redis. All metrics of leases are absent with redis.leases off.", "by")
-	descSlices        = desc("lease_slices_total", "Slices of buckets that Redis has granted; each is a call, or a part of one.")
-	descGrantedTokens = desc("lease_granted_tokens_total", "Tokens of the slices that Redis has granted.")
+	descSlices        = desc("lease_slices_total", "Grants of local tokens by Redis; each is a call, or a part of one.")
+	descGrantedTokens = desc("lease_granted_tokens_total", "Local tokens that Redis has granted.")
 	descWastedTokens  = desc("lease_wasted_tokens_total",
-		"Tokens of slices that were not spent in time: a large share of the granted ones is worth a look.")
+		"Local tokens that were not spent in time: a large share of the granted ones is worth a look.")
 	descHeldTokens    = desc("lease_held_tokens", "Tokens that can be spent now; they are taken from Redis already.")
 	descLeasedBuckets = desc("lease_buckets", "Buckets with tokens that can be spent now.")
 )

@@ -77,7 +77,7 @@ func New(config Config) *Metrics {
 	m.requests = m.counters("http_requests_total", "HTTP requests by the route's pattern, method and status.", "route", "method", "code")
 	m.requestSeconds = m.histograms("http_request_duration_seconds",
 		"Time to answer an HTTP request, including waiting for tokens.", answerSeconds, "route")
-	m.calls = m.counters("grpc_calls_total", "gRPC calls by method and code. OK is any decision, also a refusal.", "method", "code")
+	m.calls = m.counters("grpc_calls_total", "gRPC calls by method and code. OK is any decision, also a rejection.", "method", "code")
 	m.callSeconds = m.histograms("grpc_call_duration_seconds",
 		"Time to answer a gRPC call, including waiting for tokens.", answerSeconds, "method")
 	m.seconds = m.histograms("decision_duration_seconds",
@@ -124,7 +124,7 @@ func (m *Metrics) histograms(name, help string, bounds []float64, labels ...stri
 func (m *Metrics) WatchAudit(broken func() error) {
 	m.create.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "fluxgate_audit_broken",
-		Help: "1 while the audit log cannot be written; the admin API then refuses changes. Absent without an admin listener.",
+		Help: "1 while the audit log cannot be written; the admin API then rejects changes. Absent without an admin listener.",
 	}, func() float64 { return boolValue(broken() != nil) })
 }
 

@@ -38,7 +38,7 @@ var labels = []label{
 	{"result", []string{"fluxgate_settlements_total"}, "of settling a receipt", []string{"ok", "failed"}},
 	{"result", []string{"fluxgate_rules_messages_total"}, "of an announcement of a rule change", []string{"heard", "unneeded", "malformed"}},
 	{"direction", nil, "of tokens when a receipt is settled", []string{"returned", "charged"}},
-	{"by", nil, "why a decision needed no call of Redis: tokens of a `slice` of a busy bucket, an earlier `refusal`, or the `pause` of a bucket that ran low: " +
+	{"by", nil, "why a decision needed no call of Redis: local tokens (`slice`), an earlier rejection (`refusal`), or the `pause` of a bucket that ran low: " +
 		"[scaling.md](scaling.md#operations)", []string{"slice", "refusal", "pause"}},
 	{"node", nil, "the address of a Redis server, of at most 1,000", nil},
 	{"listener", nil, "by the setting of its address", []string{"http", "grpc", "admin", "metrics"}},
@@ -197,13 +197,11 @@ func checkLabel(t *testing.T, m *metric, name string) {
 
 const referenceHead = `# Metrics
 
-Generated from the metrics of a server by the tests of ` + "`server/telemetry`" + `: edit the help texts there, and run the tests with ` + "`UPDATE_GOLDEN=1`" + `.
+For operators who write alerts and dashboards: every metric of ` + "`GET /metrics`" + `, its labels, and the alerts and panels that use it.
+[Operations](operations.md#metrics) has the scrape, the alerts and the dashboard. The tests of ` + "`server/telemetry`" + ` generate this page (` + "`UPDATE_GOLDEN=1`" + `).
 
-Every server answers ` + "`GET /metrics`" + `. ` + "[operations.md](operations.md#metrics)" + ` has how to scrape it. The last columns have the alerts of
-` + "`deploy/prometheus/alerts.yaml`" + ` that use a metric, and the panels of ` + "`deploy/grafana/dashboards/fluxgate.json`" + ` that show it.
-
-The metrics of Go and of the process (` + "`go_goroutines`, `process_resident_memory_bytes`" + ` …) are exported too. ` + "`go_gc_heap_live_bytes`" + `, the memory in use
-after the last garbage collection, is the one to watch for leaks. ` + "[FluxgateDown](runbooks.md#fluxgatedown)" + ` fires when a scrape fails.
+The metrics of Go and of the process are exported too. ` + "`go_gc_heap_live_bytes`" + `, the memory in use after the last garbage collection, shows leaks.
+[FluxgateDown](runbooks.md#fluxgatedown) fires when a scrape fails.
 
 ## Labels
 
