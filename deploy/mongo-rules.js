@@ -1,6 +1,6 @@
 // The first rules of deploy/compose.yaml. MongoDB runs this if its volume is
 // empty, and fluxgate imports the rules as revision 1. Edit them with mongosh:
-// docs/rules.md.
+// docs/admin.md.
 db.getSiblingDB("fluxgate").rate_limit_rules.insertMany([
   {
     _id: "per-user", ruleSetId: "api-limits", path: "/api/**", limitScope: "USER_ID",

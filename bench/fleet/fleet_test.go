@@ -23,7 +23,7 @@ var (
 )
 
 const (
-	page      = "../../docs/scaling.md"
+	page      = "../../docs/scaling/fleets.md"
 	file      = "../../docs/scaling/fleet.csv"
 	picture   = "../../docs/scaling/fleet.svg"
 	tableFrom = "<!-- The table is written by make simulate-fleet. -->\n\n"

@@ -46,7 +46,9 @@ export const sidebar: Item[] = [
     Runbooks: '/runbooks',
     Redis: '/redis',
     Scaling: '/scaling',
+    'Simulated fleets': '/scaling/fleets',
     Reliability: '/reliability',
+    'Injected faults': '/benchmarks/faults',
     Security: '/security',
   }),
   group('Compare', {

@@ -23,11 +23,11 @@ func quotaBound(b *rules.Band) *big.Rat { return whole(b.Capacity) }
 // windowBound is what a sliding window admits in any interval of its period: at most C.
 func windowBound(b *rules.Band) *big.Rat { return whole(b.Capacity) }
 
-// slotsBound is what a limit of requests at the same time admits: at most C that are neither settled nor lost. A
+// slotsBound is what a limit of concurrent requests admits: at most C that are neither settled nor lost. A
 // slot is lost `hold` after it was taken or last renewed.
 func slotsBound(b *rules.Band) int64 { return b.Capacity }
 
-// leaseAdds is what leasing adds: R·L/D. The lease time L is 250 ms.
+// leaseAdds is what the use of local tokens adds: R·L/D. The lease time L is 250 ms.
 func leaseAdds(b *rules.Band) *big.Rat { return regained(b, leaseTime) }
 
 // outageAdds is what each server adds that decides without Redis: its share of C, which is C/N rounded down and at

@@ -128,7 +128,7 @@ func TestPubSub_HalfOpen(t *testing.T) {
 	healed := time.Now()
 	until(t, "the change is in effect", func() bool { return capacity(t, fleet[0], "set") == 2 })
 	t.Logf("noticed after %v, in effect %v after replies arrived again", noticed, time.Since(healed))
-	// docs/rules.md says 3s; the rest is for a busy machine.
+	// docs/admin.md says 3s; the rest is for a busy machine.
 	if noticed > 6*time.Second || time.Since(healed) > 6*time.Second {
 		t.Error("the half-open connection was noticed too late")
 	}

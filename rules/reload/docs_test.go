@@ -1,13 +1,16 @@
 package reload_test
 
 import (
+	"maps"
 	"os"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/filerules"
 	"github.com/fluxgate/fluxgate/store/memstore"
 )
@@ -53,7 +56,7 @@ func open(t *testing.T, document string) error {
 
 // The rules in the documentation are valid, and every field has an example.
 func TestDocs_Rules(t *testing.T) {
-	examples := slices.Concat(blocks(t, "rules.md", "yaml"), blocks(t, "limits.md", "yaml"))
+	examples := slices.Concat(blocks(t, "rules.md", "yaml"), blocks(t, "limits.md", "yaml"), blocks(t, "llm.md", "yaml"))
 	for _, example := range examples {
 		t.Run(strings.SplitN(example, "\n", 2)[0], func(t *testing.T) {
 			if strings.HasPrefix(example, "- ") {
@@ -65,21 +68,44 @@ func TestDocs_Rules(t *testing.T) {
 		})
 	}
 	all := strings.Join(examples, "\n")
-	tables, _, _ := strings.Cut(page(t, "rules.md"), "### What a rule matches")
-	fields := regexp.MustCompile("(?m)^\\| (`.*?) \\|").FindAllStringSubmatch(tables, -1)
-	if len(fields) < 25 {
-		t.Fatalf("only %d fields are described", len(fields))
-	}
-	for _, row := range fields {
-		for _, name := range regexp.MustCompile("`(\\w+)`").FindAllStringSubmatch(row[1], -1) {
-			switch name[1] {
-			case "_id", "ruleSetId", "createdAt", "updatedAt": // set by the source
-				continue
-			}
-			if !regexp.MustCompile(`\b` + name[1] + `:`).MatchString(all) {
-				t.Errorf("docs/rules.md and docs/limits.md have no example of %s", name[1])
-			}
+	for name := range documentedFields(t) {
+		switch name {
+		case "_id", "ruleSetId", "createdAt", "updatedAt": // set by the source
+			continue
 		}
+		if !regexp.MustCompile(`\b` + name + `:`).MatchString(all) {
+			t.Errorf("docs/rules.md, docs/limits.md and docs/llm.md have no example of %s", name)
+		}
+	}
+}
+
+// documentedFields are the fields in the tables of docs/rules.md.
+func documentedFields(t *testing.T) map[string]bool {
+	t.Helper()
+	fields := map[string]bool{}
+	_, tables, _ := strings.Cut(page(t, "rules.md"), "## Fields\n")
+	tables, _, _ = strings.Cut(tables, "### What a rule matches")
+	for _, row := range regexp.MustCompile("(?m)^\\| (`.*?) \\|").FindAllStringSubmatch(tables, -1) {
+		for _, name := range regexp.MustCompile("`(\\w+)`").FindAllStringSubmatch(row[1], -1) {
+			fields[name[1]] = true
+		}
+	}
+	return fields
+}
+
+// The tables of fields have those of the documents, and no others.
+func TestDocs_Fields(t *testing.T) {
+	want := map[string]bool{"_id": true, "windowSeconds": true} // other names, which are only read
+	for _, document := range []any{
+		rules.RuleSetDocument{}, rules.RuleDocument{}, rules.BandDocument{}, rules.When{}, rules.DescriptorMatch{}, rules.Weights{},
+	} {
+		for _, field := range reflect.VisibleFields(reflect.TypeOf(document)) {
+			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			want[name] = true
+		}
+	}
+	if got := documentedFields(t); !maps.Equal(got, want) {
+		t.Errorf("docs/rules.md has the fields\n%v\nand not\n%v", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
 	}
 }
 
@@ -142,16 +168,4 @@ rules:
 		}
 	}
 	t.Errorf("docs/rules.md does not show\n%v", err)
-}
-
-// The code in the documentation runs.
-func TestDocs_Code(t *testing.T) {
-	example, err := os.ReadFile("example_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	plain := strings.NewReplacer("\t", "", `"testdata/rules.yaml"`, `"rules.yaml"`, `, Copies: "/var/lib/fluxgate"`, "")
-	if code := plain.Replace(blocks(t, "rules.md", "go")[0]); !strings.Contains(plain.Replace(string(example)), code) {
-		t.Error("the Go code of docs/rules.md is not in example_test.go")
-	}
 }
