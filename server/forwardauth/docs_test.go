@@ -18,7 +18,8 @@ const (
 	traefik = folder + "/traefik.yaml"
 )
 
-// docs/proxies.md and deploy/proxies are equal, in both directions.
+// docs/proxies.md links to every file of deploy/proxies and shows those that users
+// edit, which the script of HAProxy is not. It shows nothing else.
 func TestDocs_TestedFiles(t *testing.T) {
 	text := readFile(t, page)
 	var shown []string
@@ -32,6 +33,12 @@ func TestDocs_TestedFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, file := range files {
+		if !strings.Contains(text, "(../deploy/proxies/"+file.Name()+")") {
+			t.Errorf("%s does not lead to %s", page, file.Name())
+		}
+		if file.Name() == "fluxgate.lua" {
+			continue
+		}
 		snippet := readFile(t, filepath.Join(folder, file.Name()))
 		i := slices.Index(shown, snippet)
 		if i < 0 {
@@ -39,9 +46,6 @@ func TestDocs_TestedFiles(t *testing.T) {
 			continue
 		}
 		shown = slices.Delete(shown, i, i+1)
-		if !strings.Contains(text, "(../deploy/proxies/"+file.Name()+")") {
-			t.Errorf("%s does not lead to %s", page, file.Name())
-		}
 	}
 	for _, block := range shown {
 		t.Errorf("this is shown, and no file has it:\n%s", block)
