@@ -174,3 +174,17 @@ func ExampleEngine_Explain() {
 	// exports does not apply: path
 	// ok by premium: 1000 of 1000 left
 }
+
+// A test moves the clock of a store in memory.
+func ExampleKeyLimiter_fakeClock() {
+	ctx := context.Background()
+	now := time.Unix(0, 0)
+	store := fluxgate.Must(memstore.New(memstore.Config{Clock: func() time.Time { return now }}))
+	logins := fluxgate.NewKeyLimiter(store, "logins", rules.PerMinute(1))
+	first, _ := logins.Allow(ctx, "ada")
+	second, _ := logins.Allow(ctx, "ada")
+	now = now.Add(time.Minute)
+	third, _ := logins.Allow(ctx, "ada")
+	fmt.Println(first.Allowed, second.Allowed, third.Allowed)
+	// Output: true false true
+}

@@ -29,7 +29,11 @@ export default defineConfig({
     ],
     sidebar,
     outline: [2, 3],
-    search: { provider: 'local' },
+    search: {
+      provider: 'local',
+      // Users do not look for the reasons of the past.
+      options: { _render: (source, env, md) => (/^(decisions|dependencies)/.test(env.relativePath) ? '' : md.render(source, env)) },
+    },
     socialLinks: [{ icon: 'github', link: repository }],
     editLink: { pattern: `${repository}/edit/main/docs/:path`, text: 'Edit this page' },
     footer: { message: 'MIT licence' },

@@ -8,16 +8,16 @@ import type { SiteConfig } from 'vitepress'
 const questions: Record<string, string> = {
   'test with a fake clock': '/start/go',
   'custom 429 body': '/middleware',
-  'what happens when Redis dies': '/reliability',
-  'how much memory': '/scaling',
+  'what happens when Redis dies': '/faq',
+  'how much memory': '/redis',
   'from Java FluxGate': '/migration',
   'Envoy AI Gateway': '/envoy',
   'which limits apply to me': '/admin',
-  'why 403': '/runbooks',
+  'why 403': '/faq',
   'is it exact': '/faq',
   'who is limited now': '/console',
   'try a change first': '/simulate',
-  'metrics in my Go service': '/middleware',
+  'metrics in my Go service': '/start/go',
 }
 
 // ask fails the build if the search of the site does not find the page of a question first. The
