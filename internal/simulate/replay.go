@@ -97,7 +97,7 @@ func newReplay(cfg Config) (*replay, error) {
 func (r *replay) step(ctx context.Context, e *entry) error {
 	if r.report.Requests == 0 {
 		from := time.UnixMicro(e.micros).UTC()
-		r.report.From, r.report.total = &from, newSeries(e.micros)
+		r.report.From = &from
 	}
 	r.report.Requests++
 	r.last = e.micros
@@ -122,18 +122,15 @@ func (r *replay) step(ctx context.Context, e *entry) error {
 	return nil
 }
 
-// count counts the request in its minute and in the plot.
+// count counts the request in its minute.
 func (r *replay) count(e *entry, limited, byCurrent bool) {
-	m, p := r.minutes.at(e.micros), r.report.total.at(e.micros)
+	m := r.minutes.at(e.micros)
 	m.Requests++
-	p.requests++
 	if limited {
 		m.Limited++
-		p.limited++
 	}
 	if byCurrent {
 		m.LimitedByCurrent++
-		p.current++
 	}
 }
 

@@ -20,9 +20,7 @@ type replica struct {
 	set    *rules.Set
 	rules  []*ruleCount // in the order they are evaluated
 	byID   map[string]*ruleCount
-	most   int   // worst callers
-	start  int64 // of the plots
-	plots  int
+	most   int          // worst callers
 	seen   []*ruleCount // that apply to the request that is being decided
 
 	allowed, limited int64
@@ -35,7 +33,6 @@ type ruleCount struct {
 	zones             map[int]*time.Location // of the quotas among its bands
 	requests, limited int64
 	callers           callers
-	series            *series
 	peak              topMinutes
 
 	// rejects is whether it limits the request that is being decided, and evaluated how it
@@ -74,9 +71,6 @@ func newReplica(set *rules.Set, most int) (*replica, error) {
 // decide decides a request and reports whether it is limited.
 func (r *replica) decide(ctx context.Context, e *entry) (limited bool, err error) {
 	r.seen, r.store.now = r.seen[:0], e.micros
-	if r.start == 0 {
-		r.start = e.micros
-	}
 	d, err := r.engine.Check(ctx, &e.req)
 	if err != nil {
 		return false, fmt.Errorf("deciding a request: %w", err)
@@ -105,18 +99,10 @@ func (r *replica) decide(ctx context.Context, e *entry) (limited bool, err error
 	return !d.Allowed, nil
 }
 
-// maxPlots is how many rules have a series, of 12 kB each.
-const maxPlots = 256
-
 // count counts the request for the rules that applied to it. changed is whether there is
 // another rule set that allows it.
 func (r *replica) count(e *entry, changed bool) {
 	for _, c := range r.seen {
-		if c.requests == 0 && r.plots < maxPlots {
-			r.plots++
-			s := newSeries(r.start)
-			c.series = &s
-		}
 		r.countFor(c, e, changed)
 	}
 }
@@ -137,13 +123,6 @@ func (r *replica) countFor(c *ruleCount, e *entry, changed bool) {
 	}
 	if changed {
 		c.changed++
-	}
-	if c.series != nil {
-		p := c.series.at(e.micros)
-		p.requests++
-		if c.rejects {
-			p.limited++
-		}
 	}
 	if c.evaluated.Rule == nil {
 		return
@@ -174,7 +153,7 @@ func (r *replica) result() Result {
 	for _, c := range r.rules {
 		rule := RuleResult{
 			Rule: c.rule.ID, Action: string(c.rule.Action), Shadow: c.rule.Mode == rules.ModeShadow,
-			Requests: c.requests, Limited: c.limited, Changed: c.changed, series: c.series,
+			Requests: c.requests, Limited: c.limited, Changed: c.changed,
 			Callers: c.callers.distinct, LimitedCallers: c.callers.limited, MoreCallers: c.callers.overflowed(),
 			WorstCallers: c.callers.worst(r.most),
 		}
@@ -183,9 +162,6 @@ func (r *replica) result() Result {
 		}
 		if c.peak.close(); len(c.peak.best) > 0 {
 			rule.Peak = &c.peak.best[0]
-		}
-		if c.series != nil {
-			c.series.cover(r.store.now)
 		}
 		result.Rules = append(result.Rules, rule)
 	}

@@ -425,10 +425,6 @@ func TestRun_HostileLines(t *testing.T) {
 	if c := r.Proposed.Rules[0].WorstCallers; len(c) != 1 || c[0].Identity != "user "+script+"\ufffd[31m\ufffd, path /" {
 		t.Errorf("callers %+v", c)
 	}
-	page := htmlOf(t, r)
-	if strings.Contains(page, "<script") || !strings.Contains(page, "&lt;script&gt;") {
-		t.Error("the page has a script, or does not show the line")
-	}
 }
 
 func TestRun_BrokenGzip(t *testing.T) {
@@ -467,7 +463,7 @@ func TestRun_HidesSecrets(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.Contains(string(asJSON)+htmlOf(t, r), secret) {
+		if strings.Contains(string(asJSON), secret) {
 			t.Errorf("a secret is in\n%s", asJSON)
 		}
 	}
@@ -505,13 +501,4 @@ func TestRun_Notes(t *testing.T) {
 	if r.Proposed.Limited != 0 {
 		t.Errorf("%d are limited by the number of requests at the same time", r.Proposed.Limited)
 	}
-}
-
-func htmlOf(t testing.TB, r *Report) string {
-	t.Helper()
-	var b strings.Builder
-	if err := r.WriteHTML(&b); err != nil {
-		t.Fatal(err)
-	}
-	return b.String()
 }
