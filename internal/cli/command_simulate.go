@@ -228,7 +228,7 @@ func openLog(name string, stdin io.Reader) (io.ReadCloser, error) {
 // simulationError is the error of a report that is not complete.
 func simulationError(report *simulate.Report) error {
 	switch {
-	case report.Problems():
+	case slices.ContainsFunc(report.Logs, func(l simulate.Log) bool { return l.Problem != "" }):
 		return errors.New("a log was not read to its end: the report covers the lines before")
 	case report.Requests > 0:
 		return nil

@@ -25,14 +25,14 @@ func TestCallers_Bound(t *testing.T) {
 		var id store.KeyID
 		binary.BigEndian.PutUint64(id[:], who)
 		k := c.of(id)
-		if k.limited == 0 {
-			k.identity = fmt.Sprint(who)
+		if k.Limited == 0 {
+			k.Identity = fmt.Sprint(who)
 			if !c.overflowed() {
 				c.limited++
 			}
 		}
-		k.requests++
-		k.limited++
+		k.Requests++
+		k.Limited++
 		if len(c.all) > c.most || len(c.index) != len(c.all) {
 			t.Fatalf("%d callers, %d in the index", len(c.all), len(c.index))
 		}

@@ -58,8 +58,6 @@ type StepsBack struct {
 	// Line has the longest step back, behind the time of line After.
 	Line  int64 `json:"line"`
 	After int64 `json:"after"`
-
-	longest time.Duration
 }
 
 // Result is what one rule set decided.
@@ -138,16 +136,6 @@ type Minute struct {
 	// Limited is by the proposed rules, LimitedByCurrent by the current ones.
 	Limited          int64 `json:"limited"`
 	LimitedByCurrent int64 `json:"limitedByCurrent,omitempty"`
-}
-
-// Problems reports whether a log could not be read to its end.
-func (r *Report) Problems() bool {
-	for i := range r.Logs {
-		if r.Logs[i].Problem != "" {
-			return true
-		}
-	}
-	return false
 }
 
 // RuleChange is a proposed rule and the current one with its id. One of them may be nil.
