@@ -44,7 +44,7 @@ func writeBuckets(out io.Writer, found []admin.Bucket) {
 	for i := range found {
 		b := &found[i]
 		if len(b.Bands) == 0 {
-			t.add(b.Rule, none, unknown, 0, none, none, rules.ModeEnforce, b.Key)
+			t.add(b.Rule, none, rules.MeasureRequests, 1, unknown, 0, none, none, rules.ModeEnforce, b.Key)
 		}
 		for j := range b.Bands {
 			b.Bands[j].Shadow = false // a bucket has no mode, its rule has
