@@ -39,7 +39,7 @@ func TestTop_Terminal(t *testing.T) {
 	p.shows(t, "user alice")
 	fleet.fail.Store(0)
 	p.shows(t, "p99 13 ms\r\n\x1b[31mRedis 10.0.0.2:6379 is unavailable")
-	p.press(t, "\x03")
+	p.interrupt(t)
 	p.restored(t)
 }
 
@@ -49,14 +49,14 @@ func TestTop_Restores(t *testing.T) {
 	fleet := busyFleet()
 	address := fleet.start(t)
 	for name, end := range map[string]func(*testing.T, *pty){
-		"ctrl-C":  func(t *testing.T, p *pty) { p.press(t, "\x03") },
+		"ctrl-C":  func(t *testing.T, p *pty) { p.interrupt(t) },
 		"SIGINT":  func(_ *testing.T, p *pty) { _ = p.cmd.Process.Signal(os.Interrupt) },
 		"SIGTERM": func(_ *testing.T, p *pty) { _ = p.cmd.Process.Signal(syscall.SIGTERM) },
 		"SIGHUP":  func(_ *testing.T, p *pty) { _ = p.cmd.Process.Signal(syscall.SIGHUP) },
 		"ctrl-C while the server does not answer": func(t *testing.T, p *pty) {
 			fleet.hold.Store(true)
 			p.shows(t, "old: the server does not answer within 5s")
-			p.press(t, "\x03")
+			p.interrupt(t)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -75,7 +75,7 @@ func TestTop_HostileText(t *testing.T) {
 	t.Parallel()
 	p := startInTerminal(t, 300, 60, "top", "--server", hostileFleet().start(t))
 	p.shows(t, "2 servers")
-	p.press(t, "\x03")
+	p.interrupt(t)
 	p.restored(t)
 	ours := regexp.MustCompile(`\x1b\[(\?(1049|25|7)[hl]|H|2J|3[123]m|0m)|\r\n`)
 	if text := ours.ReplaceAllString(p.text(), ""); strings.ContainsAny(text, "\x1b\u009b\u202e\x7f\r\n") {

@@ -116,9 +116,10 @@ func (p *pty) shows(t *testing.T, text string) {
 	})
 }
 
-func (p *pty) press(t *testing.T, keys string) {
+// interrupt presses ctrl-C.
+func (p *pty) interrupt(t *testing.T) {
 	t.Helper()
-	if _, err := p.keyboard.WriteString(keys); err != nil {
+	if _, err := p.keyboard.WriteString("\x03"); err != nil {
 		t.Fatal(err)
 	}
 }
