@@ -128,7 +128,7 @@ size: ## count the lines of code of the product by package
 	@go run -C tools ./codesize
 
 pictures: ## draw the pictures of docs/limits.md
-	@go run -C tools ./limitpictures ../docs/images
+	@go run -C bench ./limitpictures ../docs/images
 
 fuzz: ## run every fuzz target for FUZZTIME (30s)
 	@for pkg in $$(git grep -l --untracked 'func Fuzz' -- '*_test.go' | xargs -n1 dirname | sort -u); do \

@@ -22,7 +22,7 @@ var layers = [][]string{
 	{"server/plane", "server/doctor"},
 	{"server/backend"},
 	{"server/check", "server/forwardauth", "server/telemetry", "server/adminapi", "server/rls"},
-	{"server/access", "server/audit", "server/insight", "internal/ratelimitenv", "console"},
+	{"server/access", "server/audit", "server/insight", "console"},
 	{"server/config", "server/receipt", "server/slots"},
 	{"httplimit/limittest", "internal/chaos", "internal/model", "internal/simulate", "internal/upgrade"},
 	{"httplimit", "grpclimit", "client", "admin"},
@@ -40,7 +40,7 @@ var layers = [][]string{
 	{"rules", "store"},
 	{"internal/ideal", "internal/testenv/frontproxy", "internal/testenv/xdsserver"},
 	{"internal/match", "internal/bucket", "internal/keyfield", "internal/testenv", "internal/secret", "internal/yamltree", "internal/redislog", "internal/redisuri"},
-	{"internal/background", "internal/deadline", "internal/logthrottle", "internal/snapshotmap", "internal/memlimit", "internal/pendingids", "internal/syntax", "internal/printable", "internal/spelling", "internal/period", "internal/calendar", "internal/svg"},
+	{"internal/background", "internal/deadline", "internal/logthrottle", "internal/snapshotmap", "internal/memlimit", "internal/pendingids", "internal/syntax", "internal/printable", "internal/spelling", "internal/period", "internal/calendar"},
 }
 
 // layerOf is the layer that names a package, or else the folder nearest to it.

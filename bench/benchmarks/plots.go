@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/fluxgate/fluxgate/internal/svg"
+	"github.com/fluxgate/fluxgate/bench/svg"
 )
 
 // plot has a row for each contender and a column of bars for each of its measures.

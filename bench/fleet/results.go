@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fluxgate/fluxgate/internal/svg"
+	"github.com/fluxgate/fluxgate/bench/svg"
 	"github.com/fluxgate/fluxgate/rules"
 )
 

@@ -38,6 +38,7 @@ export const sidebar: Item[] = [
     'Admin API': '/admin-api',
     'Command line': '/cli',
     Metrics: '/metrics',
+    'Variables of envoyproxy/ratelimit': '/envoy-variables',
     Compatibility: '/compatibility',
     Dependencies: '/dependencies',
   }),

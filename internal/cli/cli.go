@@ -55,8 +55,8 @@ var exitCodes = []struct {
 // Main runs the command line of the process and returns its exit code.
 func Main(version string) int {
 	args := os.Args[1:]
-	if filepath.Base(os.Args[0]) == ratelimitCommand { // in place of another program
-		args = append([]string{ratelimitCommand}, args...)
+	if filepath.Base(os.Args[0]) == "ratelimit" { // Envoy Gateway runs /bin/ratelimit of an image, without arguments
+		args = append([]string{"serve"}, args...)
 	}
 	return run(context.Background(), version, args, os.Stdin, os.Stdout, os.Stderr)
 }
@@ -116,7 +116,7 @@ func newRoot(version string) *cobra.Command {
   fluxgate doctor --config fluxgate.yaml`,
 		SilenceUsage: true, SilenceErrors: true,
 	})
-	addSection(root, "Server", newServe(), newRatelimit(), newConfig(), newToken(), newDoctor())
+	addSection(root, "Server", newServe(), newConfig(), newToken(), newDoctor())
 	addSection(root, "Rules", newRules(), newSimulate())
 	addSection(root, "Decisions", newCheck(), newExplain(), newBucket(), newTop())
 	addSection(root, "Other", newVersion())

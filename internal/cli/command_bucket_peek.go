@@ -13,7 +13,6 @@ import (
 
 func newBucketPeek() *cobra.Command {
 	var from target
-	var output outputFlag
 	var request requestFlags
 	var only []string
 	cmd := &cobra.Command{
@@ -25,17 +24,13 @@ apply or not. Nothing is taken.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			peek := func(ctx context.Context, operator admin.Operator, req *fluxgate.Request) error {
 				found, err := operator.Buckets(ctx, req, only...)
-				if err != nil {
-					return err
-				}
 				found = append([]admin.Bucket{}, found...) // [] in JSON, not null
-				return output.write(cmd.OutOrStdout(), found, func(out io.Writer) { writeBuckets(out, found) })
+				return from.show(cmd, found, err, func(out io.Writer) { writeBuckets(out, found) })
 			}
 			return from.runRequest(cmd, needBuckets, &request, peek)
 		},
 	}
-	from.flags(cmd)
-	output.flag(cmd, asTable, asJSON, asYAML)
+	from.flags(cmd, asTable, asJSON, asYAML)
 	cmd.Flags().StringArrayVar(&only, "rule", nil, "a rule; can be given several times (default: all that apply)")
 	request.flags(cmd, &from, ruleSetHelp)
 	return cmd
@@ -49,7 +44,7 @@ func writeBuckets(out io.Writer, found []admin.Bucket) {
 	for i := range found {
 		b := &found[i]
 		if len(b.Bands) == 0 {
-			t.add(b.Rule, none, unknown, 0, none, none, rules.ModeEnforce, b.Key)
+			t.add(b.Rule, none, rules.MeasureRequests, 1, unknown, 0, none, none, rules.ModeEnforce, b.Key)
 		}
 		for j := range b.Bands {
 			b.Bands[j].Shadow = false // a bucket has no mode, its rule has

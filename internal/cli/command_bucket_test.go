@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/internal/wire"
 	"github.com/spf13/cobra"
 )
 
@@ -189,5 +190,14 @@ func TestBucket_InMemory(t *testing.T) {
 	code, out, errs = call(t, append([]string{"explain", "--user", "ada", "--path", "/api/x"}, at.flags...)...)
 	if code != exitOK || !strings.Contains(tidy(out), "per-user hourly 2 2") || !strings.Contains(errs, "the decision on full buckets") {
 		t.Errorf("exit code %d\n%s%s", code, out, errs)
+	}
+}
+
+// A bucket that the store could not read has a row without numbers.
+func TestBucketPeek_Unavailable(t *testing.T) {
+	var out strings.Builder
+	writeBuckets(&out, []admin.Bucket{{Rule: "per-user", Key: "5f0c"}, {Rule: "per-ip", Key: "77aa", Bands: []wire.Band{{Rule: "per-ip", Limit: 5, Remaining: 3}}}})
+	if got := tidy(out.String()); !strings.Contains(got, "RULE BAND LEFT OF FULL IN BUCKET\nper-user - unknown - - 5f0c\nper-ip ") {
+		t.Errorf("it writes\n%s", got)
 	}
 }

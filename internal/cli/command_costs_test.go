@@ -21,8 +21,8 @@ rules:
     limitScope: USER_ID
     cost: usd
     bands:
-      - label: month
-        kind: quota
+      - kind: quota
+        label: month
         capacity: 500000000
         period: month
   - id: calls

@@ -23,7 +23,6 @@ type explanation struct {
 
 func newExplain() *cobra.Command {
 	var from target
-	var output outputFlag
 	var request requestFlags
 	var all bool
 	cmd := &cobra.Command{
@@ -47,13 +46,12 @@ every other rule does not apply. Nothing is taken.`,
 					e.Rules = slices.DeleteFunc(e.Rules, func(v admin.Verdict) bool { return !v.Applies })
 				}
 				e.Others -= len(e.Rules)
-				return output.write(cmd.OutOrStdout(), e, e.write)
+				return from.show(cmd, e, nil, e.write)
 			}
 			return from.runRequest(cmd, needDecisions, &request, explain)
 		},
 	}
-	from.flags(cmd)
-	output.flag(cmd, asTable, asJSON, asYAML)
+	from.flags(cmd, asTable, asJSON, asYAML)
 	cmd.Flags().BoolVar(&all, "all", false, "also show the rules that do not apply, and why")
 	request.flags(cmd, &from, ruleSetHelp)
 	request.costFlags(cmd)

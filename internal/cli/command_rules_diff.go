@@ -20,7 +20,6 @@ type ruleSetDiff struct {
 type diffFlags struct {
 	target   target
 	files    fileFlags
-	output   outputFlag
 	from, to int64
 }
 
@@ -56,13 +55,12 @@ With an id, show how two revisions of a rule set differ: the last two, or those 
 				return f.compareFiles(cmd)
 			}
 			return f.target.run(cmd, needRules, func(ctx context.Context, operator admin.Operator) error {
-				return f.compareRevisions(ctx, cmd.OutOrStdout(), operator, args[0])
+				return f.compareRevisions(ctx, cmd, operator, args[0])
 			})
 		},
 	}
-	f.target.flags(cmd)
+	f.target.flags(cmd, asTable, asJSON, asYAML)
 	f.files.flag(cmd)
-	f.output.flag(cmd, asTable, asJSON, asYAML)
 	cmd.Flags().Int64Var(&f.from, "from", 0, "the revision before (default: the one before --to)")
 	cmd.Flags().Int64Var(&f.to, "to", 0, "the revision after (default: the last one)")
 	return cmd
@@ -84,7 +82,7 @@ func (f *diffFlags) compareFiles(cmd *cobra.Command) error {
 			drift = drift || p.changed()
 			diffs[i] = ruleSetDiff{p.id, admin.Diff{From: p.base, Changes: append([]rules.RuleDiff{}, p.changes...)}}
 		}
-		err = f.output.write(cmd.OutOrStdout(), diffs, func(out io.Writer) {
+		err = f.target.show(cmd, diffs, nil, func(out io.Writer) {
 			for _, p := range proposals {
 				p.write(out)
 			}
@@ -97,12 +95,12 @@ func (f *diffFlags) compareFiles(cmd *cobra.Command) error {
 }
 
 // compareRevisions compares two revisions of a rule set.
-func (f *diffFlags) compareRevisions(ctx context.Context, out io.Writer, operator admin.Operator, id string) error {
+func (f *diffFlags) compareRevisions(ctx context.Context, cmd *cobra.Command, operator admin.Operator, id string) error {
 	diff, err := admin.Compare(ctx, operator, id, f.from, f.to)
 	if err != nil {
 		return adviseRevision(ctx, operator, id, err)
 	}
-	return f.output.write(out, []ruleSetDiff{{id, *diff}}, func(out io.Writer) {
+	return f.target.show(cmd, []ruleSetDiff{{id, *diff}}, nil, func(out io.Writer) {
 		before, text := fmt.Sprintf("revision %v", rules.ShownRevision(diff.From)), "the same"
 		if diff.From == 0 {
 			before = "nothing"

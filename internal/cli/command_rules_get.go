@@ -12,7 +12,6 @@ import (
 
 func newRulesGet() *cobra.Command {
 	var from target
-	var output outputFlag
 	var revision int64
 	cmd := &cobra.Command{
 		Use: "get ID", Short: "Print a rule set as a document", Args: oneRuleSet,
@@ -32,15 +31,11 @@ whatever a document contains. The admin API shows them.`,
 					return err
 				}
 				doc, err := newRuleSetDocument(version.RuleSet)
-				if err != nil {
-					return err
-				}
-				return output.write(cmd.OutOrStdout(), doc, nil)
+				return from.show(cmd, doc, err, nil)
 			})
 		},
 	}
-	from.flags(cmd)
-	output.flag(cmd, asYAML, asJSON)
+	from.flags(cmd, asYAML, asJSON)
 	cmd.Flags().Int64Var(&revision, "revision", 0, "the revision (default: the current one)")
 	return cmd
 }

@@ -12,7 +12,6 @@ import (
 
 func newRulesHistory() *cobra.Command {
 	var from target
-	var output outputFlag
 	var limit int
 	cmd := &cobra.Command{
 		Use: "history ID", Short: "Show who changed a rule set, when and why", Args: oneRuleSet,
@@ -24,15 +23,11 @@ func newRulesHistory() *cobra.Command {
 			}
 			return from.run(cmd, needRules, func(ctx context.Context, operator admin.Operator) error {
 				found, err := listRevisions(ctx, operator, args[0], limit)
-				if err != nil {
-					return err
-				}
-				return output.write(cmd.OutOrStdout(), found, func(out io.Writer) { writeEntries(out, found, args[0]) })
+				return from.show(cmd, found, err, func(out io.Writer) { writeEntries(out, found, args[0]) })
 			})
 		},
 	}
-	from.flags(cmd)
-	output.flag(cmd, asTable, asJSON, asYAML)
+	from.flags(cmd, asTable, asJSON, asYAML)
 	cmd.Flags().IntVar(&limit, "limit", 20, "how many revisions at most; 0 means all")
 	return cmd
 }

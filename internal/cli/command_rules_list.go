@@ -13,7 +13,6 @@ import (
 
 func newRulesList() *cobra.Command {
 	var from target
-	var output outputFlag
 	cmd := &cobra.Command{
 		Use: "list", Short: "List the rule sets", Args: noArgs,
 		Long:    "List the rule sets with the author, time and comment of their last revision.",
@@ -21,10 +20,7 @@ func newRulesList() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return from.run(cmd, needRules, func(ctx context.Context, operator admin.Operator) error {
 				found, err := listRuleSets(ctx, operator)
-				if err != nil {
-					return err
-				}
-				return output.write(cmd.OutOrStdout(), found, func(out io.Writer) {
+				return from.show(cmd, found, err, func(out io.Writer) {
 					if writeEntries(out, found, ""); len(found) == 0 {
 						printf(out, noRuleSets+"\n")
 					}
@@ -32,8 +28,7 @@ func newRulesList() *cobra.Command {
 			})
 		},
 	}
-	from.flags(cmd)
-	output.flag(cmd, asTable, asJSON, asYAML)
+	from.flags(cmd, asTable, asJSON, asYAML)
 	return cmd
 }
 

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"log/slog"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -28,15 +27,15 @@ SIGHUP reloads rules, tokens and certificates at once.`,
 			if err != nil {
 				return err
 			}
-			return runServer(cmd, c, nil)
+			return runServer(cmd, c)
 		},
 	}
 	source.flags(cmd)
 	return cmd
 }
 
-// runServer runs a server until a signal. begin gets its log first, and may be nil.
-func runServer(cmd *cobra.Command, c *config.Config, begin func(*slog.Logger)) error {
+// runServer runs a server until a signal.
+func runServer(cmd *cobra.Command, c *config.Config) error {
 	if c.Redis.Enabled && os.Getenv("GOGC") == "" {
 		// With the buckets in Redis the live heap is small, and the
 		// default would collect all the time.
@@ -46,9 +45,6 @@ func runServer(cmd *cobra.Command, c *config.Config, begin func(*slog.Logger)) e
 	logger, err := telemetry.NewLogger(cmd.ErrOrStderr(), c.Log.Format, c.Log.Level)
 	if err != nil {
 		return err
-	}
-	if begin != nil {
-		begin(logger)
 	}
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP) // before the start: the default ends the process

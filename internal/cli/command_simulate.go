@@ -22,7 +22,6 @@ type simulateFlags struct {
 	rules, against, ruleSet string
 	logs, fields            []string
 	format                  formatFlag
-	html                    string
 	top                     int
 	output                  outputFlag
 }
@@ -46,7 +45,7 @@ first one is shown. The exit code is 1 if a log cannot be read to its end, or ha
 (a line such as GET /path HTTP/1.1), cost, header.NAME, attr.NAME and cost.MEASURE. Parts that it does not name are
 looked for under common names. API keys are never shown.`,
 		Example: `  fluxgate simulate --rules proposed.yaml --log /var/log/nginx/access.log*
-  fluxgate simulate --rules proposed.yaml --against current.yaml --log access.log --html report.html
+  fluxgate simulate --rules proposed.yaml --against current.yaml --log access.log
   fluxgate simulate --rules proposed.yaml --against http://127.0.0.1:9090 --log access.log
   kubectl logs deploy/gateway | fluxgate simulate --rules proposed.yaml --log -
   fluxgate simulate --rules proposed.yaml --log app.json --field time=ts,ip=client.ip,header.X-Plan=plan`,
@@ -65,7 +64,6 @@ looked for under common names. API keys are never shown.`,
 	flags.Var(&f.format, "format", strings.Join(f.format.formats, ", "))
 	flags.StringSliceVar(&f.fields, "field", nil, "where JSON lines have parts of the request, such as time=ts,ip=client.ip")
 	flags.StringVar(&f.ruleSet, "rule-set", "", "the rule set, if the files have several")
-	flags.StringVar(&f.html, "html", "", "also write a report with plots to this file")
 	flags.IntVar(&f.top, "top", 5, "how many callers and minutes to list")
 	f.output.flag(cmd, asTable, asJSON, asYAML)
 	_ = cmd.RegisterFlagCompletionFunc("rule-set", f.completeRuleSets) // the flag exists
@@ -126,11 +124,6 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 	bar.clear()
 	if err != nil {
 		return err
-	}
-	if f.html != "" {
-		if err := writeHTML(f.html, report); err != nil {
-			return err
-		}
 	}
 	if err := f.output.write(cmd.OutOrStdout(), report, func(out io.Writer) { writeSimulation(out, report) }); err != nil {
 		return err
@@ -232,18 +225,10 @@ func openLog(name string, stdin io.Reader) (io.ReadCloser, error) {
 	return file, nil
 }
 
-func writeHTML(name string, report *simulate.Report) error {
-	file, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600) //nolint:gosec // the file that the caller names
-	if err != nil {
-		return err
-	}
-	return errors.Join(report.WriteHTML(file), file.Close())
-}
-
 // simulationError is the error of a report that is not complete.
 func simulationError(report *simulate.Report) error {
 	switch {
-	case report.Problems():
+	case slices.ContainsFunc(report.Logs, func(l simulate.Log) bool { return l.Problem != "" }):
 		return errors.New("a log was not read to its end: the report covers the lines before")
 	case report.Requests > 0:
 		return nil

@@ -30,7 +30,7 @@ func newTop() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "top", Short: "Show the live numbers of all servers", Args: noArgs,
 		Long: `Show how many requests all servers that share Redis allow and limit now, what is wrong, and the rules and the callers
-that are limited most. In a terminal the numbers are refreshed in place until q or ctrl-C; elsewhere they are printed once.
+that are limited most. In a terminal the numbers are refreshed in place until ctrl-C; elsewhere they are printed once.
 Who the callers are is shown to the role identities; others see the first digits of their keys.
 While the server does not answer, the last numbers stay with their age and the error.`,
 		Example: `  fluxgate top
@@ -68,12 +68,11 @@ func (f *topFlags) run(cmd *cobra.Command) error {
 	}
 	out := cmd.OutOrStdout()
 	if f.output.format == asTable && !f.once && isTerminal(out) && os.Getenv("TERM") != "dumb" {
-		w := &topWatch{flags: f, client: client, answers: answers, at: time.Now()}
-		return w.run(cmd.Context(), cmd.InOrStdin(), out)
+		return f.watch(cmd.Context(), client, answers, out)
 	}
 	return f.output.write(out, answers, func(out io.Writer) {
 		width, _ := terminalSize(out)
-		for _, l := range answers.lines(width, 0, "fluxgate top", nil) {
+		for _, l := range answers.lines(width, 0, nil) {
 			printf(out, "%s\n", l.text)
 		}
 	})

@@ -119,7 +119,7 @@ func TestTop_AnySize(t *testing.T) {
 		answers := server.decode(t)
 		for width := 1; width < 200; width++ {
 			for _, height := range []int{0, 1, 2, 5, 10, 24, 60} {
-				lines := answers.lines(width, height, "fluxgate top", nil)
+				lines := answers.lines(width, height, nil)
 				if height > 0 && len(lines) > height {
 					t.Fatalf("%s: %d lines in %d rows", name, len(lines), height)
 				}
@@ -142,7 +142,7 @@ func TestTop_ManyProblems(t *testing.T) {
 		answers.Fleet.Servers = append(answers.Fleet.Servers, admin.Server{Name: "gw", Draining: true, Revisions: map[string]int64{"s": 1}})
 	}
 	shown := map[string]int{}
-	for _, l := range answers.lines(80, 24, "fluxgate top", nil) {
+	for _, l := range answers.lines(80, 24, nil) {
 		for _, word := range []string{"s/rule", "caller ", "shutting down", "and 45 more problems"} {
 			shown[word] += strings.Count(l.text, word)
 		}

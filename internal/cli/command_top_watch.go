@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/signal"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -16,93 +15,53 @@ import (
 	"github.com/fluxgate/fluxgate/internal/background"
 )
 
-// topWatch is top in a terminal.
-type topWatch struct {
-	flags  *topFlags
-	client *admin.Client
+// The sequences of a terminal: enter and leave the alternate screen, without a cursor and
+// without wrapping lines, and clear it.
+const (
+	enterScreen = "\x1b[?1049h\x1b[?25l\x1b[?7l"
+	leaveScreen = "\x1b[?7h\x1b[?25h\x1b[?1049l"
+	clearScreen = "\x1b[H\x1b[2J"
+)
 
-	answers *topAnswers // the last ones
-	at      time.Time   // when they arrived
-	err     error       // of the last refresh
-}
-
-// topResult is the result of a refresh.
-type topResult struct {
-	answers *topAnswers
-	err     error
-}
-
-// run shows the numbers until a key or a signal ends it.
-func (w *topWatch) run(ctx context.Context, in io.Reader, out io.Writer) error {
-	ctx, quit := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	var refreshing sync.WaitGroup
-	defer refreshing.Wait()
-	defer quit()
-	screen, restore, err := openScreen(in, out, quit)
-	if err != nil {
-		return fmt.Errorf("cannot use the terminal: %w", err)
-	}
-	defer restore()
-	results := make(chan topResult)
-	refreshing.Go(func() { w.refresh(ctx, results) })
-	// Ticks show the age of old numbers, and follow the size of the window: signals
-	// about it do not exist on every system.
-	tick := time.NewTicker(250 * time.Millisecond)
-	defer tick.Stop()
-	width, height := 0, 0
-	for {
-		newWidth, newHeight := terminalSize(out)
-		resized := newWidth != width || newHeight != height
-		width, height = newWidth, newHeight
-		lines := w.answers.lines(width, height, "fluxgate top (q quits)", w.notes(time.Now()))
-		if err := screen.draw(lines, height, resized); err != nil {
+// watch shows new numbers in every interval until a signal.
+func (f *topFlags) watch(ctx context.Context, client *admin.Client, answers *topAnswers, out io.Writer) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	paint, arrived := painter(out), time.Now()
+	var notes []topLine
+	defer printf(out, leaveScreen)
+	for enter := enterScreen; ; enter = "" {
+		width, height := terminalSize(out)
+		var lines []string
+		for _, l := range answers.lines(width, height, notes) {
+			lines = append(lines, paint(l.colour, l.text))
+		}
+		if _, err := io.WriteString(out, enter+clearScreen+strings.Join(lines, "\n")); err != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if background.Sleep(ctx, f.interval) != nil {
 			return nil
-		case result := <-results:
-			w.take(result)
-		case <-tick.C:
+		}
+		fresh, err := fetchTop(ctx, client)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			notes = f.notes(time.Since(arrived), err)
+		default:
+			answers, arrived, notes = fresh, time.Now(), nil
 		}
 	}
 }
 
-// refresh sends new numbers in every interval.
-func (w *topWatch) refresh(ctx context.Context, results chan<- topResult) {
-	for background.Sleep(ctx, w.flags.interval) == nil {
-		answers, err := fetchTop(ctx, w.client)
-		select {
-		case <-ctx.Done():
-			return
-		case results <- topResult{answers, err}:
-		}
+// notes say how old the numbers are while the server does not answer, and why.
+func (f *topFlags) notes(age time.Duration, err error) []topLine {
+	why := word(err.Error())
+	if errors.Is(err, context.DeadlineExceeded) {
+		why = fmt.Sprintf("the server does not answer within %v", maxAnswerTime)
 	}
-}
-
-func (w *topWatch) take(result topResult) {
-	if w.err = result.err; w.err == nil {
-		w.answers, w.at = result.answers, time.Now()
-	}
-}
-
-// notes say how old the numbers are if the server does not answer, and why.
-func (w *topWatch) notes(now time.Time) []topLine {
-	age := now.Sub(w.at)
-	if w.err == nil && age < w.flags.interval+2*time.Second {
-		return nil
-	}
-	old := fmt.Sprintf("the numbers are %s old", duration(age))
-	switch {
-	case w.err == nil:
-		return []topLine{{yellow, old + ": waiting for the server"}}
-	case errors.Is(w.err, context.DeadlineExceeded):
-		old += fmt.Sprintf(": the server does not answer within %v", maxAnswerTime)
-	default:
-		old += ": " + word(w.err.Error())
-	}
-	notes := []topLine{{red, old}}
-	for line := range strings.Lines(w.flags.advice(w.err)) {
+	notes := []topLine{{red, fmt.Sprintf("the numbers are %s old: %s", duration(age), why)}}
+	for line := range strings.Lines(f.advice(err)) {
 		notes = append(notes, topLine{red, word(line)})
 	}
 	return notes

@@ -10,23 +10,19 @@ import (
 )
 
 // Old numbers come with their age and the reason in words.
-func TestTopWatch_Notes(t *testing.T) {
-	start := time.Now()
+func TestTop_Notes(t *testing.T) {
 	for _, c := range []struct {
 		age  time.Duration
 		err  error
 		want string
 	}{
-		{3 * time.Second, nil, ""},
-		{5 * time.Second, nil, "the numbers are 5s old: waiting for the server"},
 		{time.Minute, fmt.Errorf("calling the server: %w", context.DeadlineExceeded), "the numbers are 1m old: the server does not answer within 5s\nis a server running at http://127.0.0.1:9090? see fluxgate serve --help"},
 		{time.Second, errors.New("\x1b[2J"), "the numbers are 1s old: �[2J"},
 	} {
-		flags := &topFlags{interval: 2 * time.Second}
+		var flags topFlags
 		flags.serverOnly, flags.listener, flags.server = true, adminListener, adminListener.address
-		w := &topWatch{flags: flags, at: start, err: c.err}
 		var got []string
-		for _, l := range w.notes(start.Add(c.age)) {
+		for _, l := range flags.notes(c.age, c.err) {
 			got = append(got, l.text)
 		}
 		if strings.Join(got, "\n") != c.want {
@@ -53,12 +49,12 @@ func (s *brokenScreen) Write(b []byte) (int, error) {
 }
 
 // An error ends the command and leaves the alternate screen.
-func TestTopWatch_WriteError(t *testing.T) {
+func TestTop_WriteError(t *testing.T) {
 	t.Setenv("TERM", "xterm")
 	address := busyFleet().start(t)
 	for writes := range 2 {
 		out, errs := &brokenScreen{writes: writes}, &strings.Builder{}
-		code := run(t.Context(), "dev", []string{"top", "--server", address}, strings.NewReader(""), out, errs)
+		code := run(t.Context(), "dev", []string{"top", "--interval", "500ms", "--server", address}, strings.NewReader(""), out, errs)
 		if code != exitError || !strings.Contains(errs.String(), "input/output error") || !strings.HasSuffix(out.all.String(), leaveScreen) {
 			t.Errorf("exit code %d: %s\n%q", code, errs, out.all.String())
 		}

@@ -11,9 +11,8 @@ import (
 
 // configFlags name the configuration.
 type configFlags struct {
-	file   string
-	values []config.Value
-	set    []string
+	file string
+	set  []string
 }
 
 func (f *configFlags) flags(cmd *cobra.Command) {
@@ -29,5 +28,5 @@ func (f *configFlags) load() (*config.Config, error) {
 		name, _, _ := strings.Cut(v, "=")
 		return slices.Contains(clientVariables, name)
 	})
-	return config.Load(config.Sources{File: f.file, Values: f.values, Environ: environ, Set: f.set})
+	return config.Load(config.Sources{File: f.file, Environ: environ, Set: f.set})
 }

@@ -116,9 +116,10 @@ func (p *pty) shows(t *testing.T, text string) {
 	})
 }
 
-func (p *pty) press(t *testing.T, keys string) {
+// interrupt presses ctrl-C.
+func (p *pty) interrupt(t *testing.T) {
 	t.Helper()
-	if _, err := p.keyboard.WriteString(keys); err != nil {
+	if _, err := p.keyboard.WriteString("\x03"); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -144,10 +145,7 @@ func (p *pty) restored(t *testing.T) {
 
 // screenOf is what a terminal without wrapping shows after this output.
 func screenOf(output string, width, height int) string {
-	cells := make([][]rune, height)
-	for i := range cells {
-		cells[i] = slices.Repeat([]rune{' '}, width)
-	}
+	cells := make([][]rune, height) // from the first clearing on
 	row, column := 0, 0
 	for output != "" {
 		r, size := utf8.DecodeRuneInString(output)
@@ -162,9 +160,11 @@ func screenOf(output string, width, height int) string {
 			row++
 		case 'H' | 0x1b<<8:
 			row, column = 0, 0
-		case 'K' | 0x1b<<8:
-			copy(cells[row][column:], slices.Repeat([]rune{' '}, width-column))
-		case 'm' | 0x1b<<8, 'h' | 0x1b<<8:
+		case 'J' | 0x1b<<8:
+			for i := range cells {
+				cells[i] = slices.Repeat([]rune{' '}, width)
+			}
+		case 'm' | 0x1b<<8, 'h' | 0x1b<<8, 'l' | 0x1b<<8:
 		default:
 			cells[row][column] = r
 			column = min(column+1, width-1)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/fluxgate/fluxgate/internal/period"
 	"github.com/fluxgate/fluxgate/rules"
@@ -22,67 +23,46 @@ type ruleSetDocument struct {
 // ones of the same name.
 type ruleDocument struct {
 	rules.RuleDocument
-	Priority int            `json:"priority,omitempty"`
-	Enabled  *bool          `json:"enabled,omitempty"`
-	Bands    []bandDocument `json:"bands,omitempty"`
-}
-
-type bandDocument struct {
-	Label        string         `json:"label,omitempty"`
-	Kind         rules.BandKind `json:"kind,omitempty"`
-	Capacity     int64          `json:"capacity"`
-	RefillTokens int64          `json:"refillTokens,omitempty"`
-	Refill       string         `json:"refill,omitempty"`
-	Period       string         `json:"period,omitempty"`
-	Timezone     string         `json:"timezone,omitempty"`
-	Hold         string         `json:"hold,omitempty"`
+	Priority int   `json:"priority,omitempty"`
+	Enabled  *bool `json:"enabled,omitempty"`
 }
 
 func newRuleSetDocument(set *rules.Set) (*ruleSetDocument, error) {
-	doc := &ruleSetDocument{ID: set.ID(), CostTables: set.CostTables(), Rules: []ruleDocument{}}
-	for r := range set.Rules() {
-		to := ruleDocument{Priority: r.Priority}
-		text, err := json.Marshal(r)
-		if err == nil {
-			from := json.NewDecoder(bytes.NewReader(text))
-			from.UseNumber() // free attributes may have numbers of any length
-			err = from.Decode(&to.RuleDocument)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("writing rule set %q: %w", set.ID(), err)
-		}
-		to.RuleSetID, to.CreatedAt, to.UpdatedAt = "", nil, nil
-		if to.LimitScope == rules.ScopeGlobal {
-			to.LimitScope = ""
-		}
-		if to.Cost == rules.MeasureRequests {
-			to.Cost = ""
-		}
-		if r.Disabled {
-			to.Enabled = new(bool)
-		}
-		for _, b := range r.Bands {
-			to.Bands = append(to.Bands, newBandDocument(b))
-		}
-		doc.Rules = append(doc.Rules, to)
+	doc := new(ruleSetDocument)
+	text, err := json.Marshal(set)
+	if err == nil {
+		from := json.NewDecoder(bytes.NewReader(text))
+		from.UseNumber() // free attributes may have numbers of any length
+		err = from.Decode(doc)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("writing rule set %q: %w", set.ID(), err)
+	}
+	doc.CostTables = set.CostTables()
+	for i := range doc.Rules {
+		doc.Rules[i].removeDefaults()
 	}
 	return doc, nil
 }
 
-func newBandDocument(b rules.Band) bandDocument {
-	to := bandDocument{Label: b.Label, Kind: b.Kind, Capacity: b.Capacity}
-	switch b.Kind {
-	case rules.Quota:
-		to.Period, to.Timezone = string(b.Period), b.Timezone
-	case rules.SlidingWindow:
-		to.Period = period.Format(b.Refill)
-	case rules.Concurrency:
-		to.Hold = period.Format(b.Hold)
-	default:
-		to.Refill = period.Format(b.Refill)
-		if b.Tokens() != b.Capacity {
-			to.RefillTokens = b.Tokens()
+func (r *ruleDocument) removeDefaults() {
+	r.RuleSetID, r.CreatedAt, r.UpdatedAt = "", nil, nil
+	if *r.Enabled {
+		r.Enabled = nil
+	}
+	if r.LimitScope == rules.ScopeGlobal {
+		r.LimitScope = ""
+	}
+	if r.Cost == rules.MeasureRequests {
+		r.Cost = ""
+	}
+	for i := range r.Bands {
+		b := &r.Bands[i]
+		if b.RefillSeconds > 0 {
+			b.Refill, b.RefillSeconds = period.Format(time.Duration(b.RefillSeconds)*time.Second), 0
+		}
+		if b.RefillTokens == b.Capacity {
+			b.RefillTokens = 0
 		}
 	}
-	return to
 }

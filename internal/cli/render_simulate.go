@@ -35,7 +35,18 @@ func writeSimulation(out io.Writer, r *simulate.Report) {
 
 // limitedOf is a part of the requests, with its share.
 func limitedOf(part, whole int64) string {
-	return fmt.Sprintf("%d (%s)", part, simulate.Share(part, whole))
+	return fmt.Sprintf("%d (%s)", part, share(part, whole))
+}
+
+// share is a part of a whole in percent. A part is never 0 % and never all.
+func share(part, whole int64) string {
+	switch {
+	case whole == 0 || part == 0:
+		return "0 %"
+	case part == whole:
+		return "100 %"
+	}
+	return fmt.Sprintf("%.1f %%", min(99.9, max(0.1, 100*float64(part)/float64(whole))))
 }
 
 func writeDifference(out io.Writer, r *simulate.Report) {
@@ -43,7 +54,7 @@ func writeDifference(out io.Writer, r *simulate.Report) {
 		return
 	}
 	t := table{columns: []string{"AGAINST " + r.Current.RuleSet, "REQUESTS", "SHARE"}}
-	add := func(what string, n int64) { t.add(what, n, simulate.Share(n, r.Requests)) }
+	add := func(what string, n int64) { t.add(what, n, share(n, r.Requests)) }
 	add("newly limited", r.Difference.Newly)
 	add("no longer limited", r.Difference.NoLonger)
 	add("limited as before", r.Difference.Both)

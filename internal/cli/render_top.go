@@ -25,16 +25,15 @@ type topLine struct {
 	text   string
 }
 
-// lines draws the answers. A height of 0 has no bound. The first item of the
-// header is title, and notes are shown before the health.
-func (a *topAnswers) lines(width, height int, title string, notes []topLine) []topLine {
+// lines draws the answers. A height of 0 has no bound. Notes are shown before the health.
+func (a *topAnswers) lines(width, height int, notes []topLine) []topLine {
 	var lines []topLine
 	add := func(texts ...string) {
 		for _, text := range texts {
 			lines = append(lines, topLine{text: text})
 		}
 	}
-	add(flow(width, append([]string{title}, a.servers()...)...)...)
+	add(flow(width, append([]string{"fluxgate top"}, a.servers()...)...)...)
 	add(flow(width, a.rates()...)...)
 	for _, l := range slices.Concat(notes, a.health()) {
 		lines = append(lines, topLine{l.colour, cut(l.text, width)})

@@ -158,14 +158,28 @@ func TestRuleSetDocument_Defaults(t *testing.T) {
 	}
 }
 
+// documentOf is how a band is written.
+func documentOf(t *testing.T, band rules.Band) rules.BandDocument {
+	t.Helper()
+	set, err := rules.NewSet("s", rules.Rule{ID: "a", Bands: []rules.Band{band}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := newRuleSetDocument(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc.Rules[0].Bands[0]
+}
+
 // Each kind of band is written with its own fields.
 func TestRuleSetDocument_Kinds(t *testing.T) {
-	for want, band := range map[bandDocument]rules.Band{
+	for want, band := range map[rules.BandDocument]rules.Band{
 		{Kind: rules.Quota, Capacity: 5, Period: "month", Timezone: "Asia/Tokyo"}: {Kind: rules.Quota, Capacity: 5, Period: "month", Timezone: "Asia/Tokyo"},
 		{Kind: rules.SlidingWindow, Capacity: 5, Period: "90s"}:                   {Kind: rules.SlidingWindow, Capacity: 5, Refill: 90 * time.Second},
 		{Kind: rules.Concurrency, Capacity: 5, Hold: "90s"}:                       {Kind: rules.Concurrency, Capacity: 5, Hold: 90 * time.Second},
 	} {
-		if got := newBandDocument(band); got != want {
+		if got := documentOf(t, band); got != want {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 	}
@@ -176,7 +190,7 @@ func TestRuleSetDocument_Periods(t *testing.T) {
 	for want, period := range map[string]time.Duration{
 		"100ms": 100 * time.Millisecond, "1s": time.Second, "90s": 90 * time.Second, "1h": time.Hour, "90m": 90 * time.Minute, "1d": 24 * time.Hour, "30d": 720 * time.Hour,
 	} {
-		b := newBandDocument(rules.Band{Capacity: 5, RefillTokens: 5, Refill: period})
+		b := documentOf(t, rules.Band{Capacity: 5, RefillTokens: 5, Refill: period})
 		if b.Refill != want || b.RefillTokens != 0 {
 			t.Errorf("%v is %+v", period, b)
 		}

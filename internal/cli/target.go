@@ -25,16 +25,21 @@ type target struct {
 	direct bool
 	config configFlags
 	author string
+	output outputFlag // of commands that show something
 
 	// place is the target in words once it is open: "at http://..." or
 	// "directly in redis".
 	place string
 }
 
-func (t *target) flags(cmd *cobra.Command) {
+// flags adds them, and --output if there are formats.
+func (t *target) flags(cmd *cobra.Command, formats ...string) {
 	t.serverFlags.flags(cmd, adminListener)
 	cmd.Flags().BoolVar(&t.direct, "direct", false, "work directly on what --config and --set name, without a server")
 	t.config.flags(cmd)
+	if len(formats) > 0 {
+		t.output.flag(cmd, formats...)
+	}
 	if strings.Contains(cmd.Use, " ID") {
 		cmd.ValidArgsFunction = t.completeRuleSets
 	}
@@ -60,6 +65,14 @@ func (t *target) run(cmd *cobra.Command, on need, do func(context.Context, admin
 	}
 	defer func() { err = errors.Join(err, operator.Close()) }()
 	return t.advise(do(cmd.Context(), operator))
+}
+
+// show writes what a command has found.
+func (t *target) show(cmd *cobra.Command, found any, err error, table func(io.Writer)) error {
+	if err != nil {
+		return err
+	}
+	return t.output.write(cmd.OutOrStdout(), found, table)
 }
 
 // runRequest is run with the request of the flags, in the default rule set if

@@ -28,12 +28,8 @@ type callers struct {
 }
 
 type callerCount struct {
-	id       store.KeyID
-	requests int64
-	limited  int64
-	changed  int64
-	missed   int64
-	identity string // set once it is limited
+	Caller // its identity is set once it is limited
+	id     store.KeyID
 }
 
 // callersOf are those of one of so many rules.
@@ -56,7 +52,7 @@ func (c *callers) of(id store.KeyID) *callerCount {
 		c.distinct++
 	}
 	c.index[id] = int32(len(c.all))
-	c.all = append(c.all, callerCount{id: id, missed: c.missed})
+	c.all = append(c.all, callerCount{Caller{Error: c.missed}, id})
 	return &c.all[len(c.all)-1]
 }
 
@@ -66,7 +62,7 @@ func (c *callers) drop() {
 	kept := len(c.all) / 2
 	for i := range c.all[kept:] {
 		dropped := &c.all[kept+i]
-		c.missed = max(c.missed, dropped.requests+dropped.missed)
+		c.missed = max(c.missed, dropped.Requests+dropped.Error)
 		delete(c.index, dropped.id)
 	}
 	clear(c.all[kept:])
@@ -79,7 +75,7 @@ func (c *callers) drop() {
 // sort puts those that were limited most first.
 func (c *callers) sort() {
 	slices.SortFunc(c.all, func(a, b callerCount) int {
-		return cmp.Or(cmp.Compare(b.limited, a.limited), cmp.Compare(b.requests, a.requests), cmp.Compare(a.identity, b.identity))
+		return cmp.Or(cmp.Compare(b.Limited, a.Limited), cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Identity, b.Identity))
 	})
 }
 
@@ -88,10 +84,8 @@ func (c *callers) worst(most int) []Caller {
 	c.sort()
 	found := []Caller{}
 	for i := range c.all {
-		if k := &c.all[i]; len(found) < most && k.limited > 0 {
-			found = append(found, Caller{
-				Identity: k.identity, Requests: k.requests, Limited: k.limited, Error: k.missed, Changed: k.changed,
-			})
+		if len(found) < most && c.all[i].Limited > 0 {
+			found = append(found, c.all[i].Caller)
 		}
 	}
 	return found

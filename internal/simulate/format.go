@@ -23,13 +23,7 @@ const (
 // Formats are all formats.
 var Formats = []Format{Auto, Combined, Envoy, JSON}
 
-// parser parses the lines of one format.
-type parser interface {
-	// parse fills the entry, which is empty. What it sets may refer to the line.
-	parse(line string, e *entry) error
-}
-
-// formatter chooses the parser of a source.
+// formatter parses the lines of a source.
 type formatter struct {
 	format Format // Auto until it is known
 	fields *jsonFields
@@ -37,9 +31,10 @@ type formatter struct {
 	headers bool
 }
 
-// parse parses a line. While the format is not known, the first character of the line says
-// which it could be, and a line that can be parsed decides.
-func (f *formatter) parse(line string, e *entry) error {
+// parse parses a line into the entry, which may refer to the line. While the format is not
+// known, the first character of the line says which it could be, and a line that can be
+// parsed decides.
+func (f *formatter) parse(line string, e *entry) (err error) {
 	e.reset()
 	if line == "" {
 		return errEmpty
@@ -48,7 +43,14 @@ func (f *formatter) parse(line string, e *entry) error {
 	if format == Auto {
 		format = guess(line)
 	}
-	err := f.parser(format).parse(line, e)
+	switch format {
+	case JSON:
+		err = f.fields.parse(line, e)
+	case Envoy:
+		err = parseEnvoy(line, e, f.headers)
+	default:
+		err = parseCombined(line, e, f.headers)
+	}
 	if err == nil {
 		f.format = format
 	}
@@ -63,16 +65,6 @@ func guess(line string) Format {
 		return Envoy
 	}
 	return Combined
-}
-
-func (f *formatter) parser(format Format) parser {
-	switch format {
-	case JSON:
-		return f.fields
-	case Envoy:
-		return envoyParser{f.headers}
-	}
-	return combinedParser{f.headers}
 }
 
 // quoted cuts a quoted field off the beginning of a text. A backslash escapes the

@@ -2,23 +2,18 @@ package simulate
 
 import "strings"
 
-// combinedParser parses the combined log format, and the common one, which is the same
+// parseCombined parses the combined log format, and the common one, which is the same
 // without the last two fields:
 //
 //	192.0.2.7 - ada [16/Nov/2026:15:00:00 +0000] "GET /api HTTP/1.1" 200 512 "referer" "agent"
 //
 // Fields that follow are ignored.
-type combinedParser struct{ headers bool }
-
-// commonTimeLength is that of 16/Nov/2026:15:00:00 +0000.
-const commonTimeLength = 26
-
-func (p combinedParser) parse(line string, e *entry) (err error) {
+func parseCombined(line string, e *entry, headers bool) (err error) {
 	ip, rest, _ := strings.Cut(line, " ")
 	// A user may contain brackets and spaces. Quotes in it are escaped, so the first of
 	// these ends the time.
 	end := strings.Index(rest, `] "`)
-	begin := end - commonTimeLength - 2
+	begin := end - len(" [16/Nov/2026:15:00:00 +0000")
 	if begin < 0 || rest[begin:begin+2] != " [" {
 		return errTime
 	}
@@ -41,15 +36,15 @@ func (p combinedParser) parse(line string, e *entry) (err error) {
 	if len(rest) < 4 || rest[0] != ' ' || len(rest) > 4 && rest[4] != ' ' {
 		return errStatus
 	}
-	if err := e.setStatus(rest[1:4]); err != nil || !p.headers {
+	if err := e.setStatus(rest[1:4]); err != nil || !headers {
 		return err
 	}
-	return p.parseHeaders(rest[4:], e)
+	return parseHeaders(rest[4:], e)
 }
 
 // parseHeaders parses the bytes of the response, the referer and the agent, if they are
 // there.
-func (p combinedParser) parseHeaders(rest string, e *entry) error {
+func parseHeaders(rest string, e *entry) error {
 	for _, name := range [...]string{"Referer", "User-Agent"} {
 		begin := strings.Index(rest, ` "`)
 		if begin < 0 {

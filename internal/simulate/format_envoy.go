@@ -2,15 +2,13 @@ package simulate
 
 import "strings"
 
-// envoyParser parses Envoy's default format:
+// parseEnvoy parses Envoy's default format:
 //
 //	[2026-11-16T15:00:00.310Z] "GET /api HTTP/2" 200 - 154 0 226 100 "192.0.2.7" "agent" "request id" "host" "upstream"
 //
 // Envoy does not escape quotes in what a caller sends. So there are exactly the fields of
 // the format in a line, or it is refused: otherwise a caller could write fields.
-type envoyParser struct{ headers bool }
-
-func (p envoyParser) parse(line string, e *entry) error {
+func parseEnvoy(line string, e *entry, headers bool) error {
 	begin, rest, _ := strings.Cut(line, `] "`)
 	begin, ok := strings.CutPrefix(begin, "[")
 	if !ok {
@@ -56,15 +54,15 @@ func (p envoyParser) parse(line string, e *entry) error {
 	if rest != "" {
 		return errFields
 	}
-	return p.use(fields, e)
+	return e.setEnvoy(fields, headers)
 }
 
-// use takes what the quoted fields say.
-func (p envoyParser) use(fields [5]string, e *entry) error {
+// setEnvoy sets what the quoted fields say.
+func (e *entry) setEnvoy(fields [5]string, headers bool) error {
 	if host := dash(fields[3]); host != "" {
 		e.req.Host = host
 	}
-	if p.headers {
+	if headers {
 		e.setHeader("X-Forwarded-For", dash(fields[0]))
 		e.setHeader("User-Agent", dash(fields[1]))
 		e.setHeader("X-Request-Id", dash(fields[2]))

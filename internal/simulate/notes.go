@@ -48,22 +48,12 @@ func (c contents) has(part string) bool {
 	return part == "method" || part == "path" || c[part]
 }
 
-// keyFields are the parts of the key of a rule, in the spelling of compositeKeyFields.
-func keyFields(r *rules.Rule) []string {
-	switch r.Scope {
-	case rules.ScopeIP:
-		return []string{"ip"}
-	case rules.ScopeUser:
-		return []string{"userId"}
-	case rules.ScopeAPIKey:
-		return []string{"apiKey"}
-	}
-	return r.KeyFields
-}
+// scopeFields are the parts of the keys of scopes, in the spelling of compositeKeyFields.
+var scopeFields = map[rules.Scope][]string{rules.ScopeIP: {"ip"}, rules.ScopeUser: {"userId"}, rules.ScopeAPIKey: {"apiKey"}}
 
 // needs are the parts of a request that a rule looks at.
 func needs(r *rules.Rule) []string {
-	parts := slices.Clone(keyFields(r))
+	parts := slices.Concat(scopeFields[r.Scope], r.KeyFields)
 	add := func(part string, needed bool) {
 		if needed && !slices.Contains(parts, part) {
 			parts = append(parts, part)

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -52,7 +53,6 @@ type replay struct {
 	current   *replica // or nil
 	contents  contents
 	minutes   topMinutes
-	last      int64
 	different Difference
 }
 
@@ -60,12 +60,7 @@ func newReplay(cfg Config) (*replay, error) {
 	if cfg.Proposed == nil || len(cfg.Logs) == 0 {
 		return nil, errors.New("a simulation needs rules and a log")
 	}
-	if cfg.Format == "" {
-		cfg.Format = Auto
-	}
-	if cfg.Top == 0 {
-		cfg.Top = 5
-	}
+	cfg.Format, cfg.Top = cmp.Or(cfg.Format, Auto), cmp.Or(cfg.Top, 5)
 	fields, err := newJSONFields(cfg.Fields)
 	if err != nil {
 		return nil, err
@@ -97,10 +92,9 @@ func newReplay(cfg Config) (*replay, error) {
 func (r *replay) step(ctx context.Context, e *entry) error {
 	if r.report.Requests == 0 {
 		from := time.UnixMicro(e.micros).UTC()
-		r.report.From, r.report.total = &from, newSeries(e.micros)
+		r.report.From = &from
 	}
 	r.report.Requests++
-	r.last = e.micros
 	if e.status == http.StatusTooManyRequests {
 		r.report.Logged429++
 	}
@@ -122,18 +116,15 @@ func (r *replay) step(ctx context.Context, e *entry) error {
 	return nil
 }
 
-// count counts the request in its minute and in the plot.
+// count counts the request in its minute.
 func (r *replay) count(e *entry, limited, byCurrent bool) {
-	m, p := r.minutes.at(e.micros), r.report.total.at(e.micros)
+	m := r.minutes.at(e.micros)
 	m.Requests++
-	p.requests++
 	if limited {
 		m.Limited++
-		p.limited++
 	}
 	if byCurrent {
 		m.LimitedByCurrent++
-		p.current++
 	}
 }
 
@@ -143,23 +134,22 @@ func (r *replay) finish() *Report {
 		report.Logs = append(report.Logs, s.log)
 	}
 	if report.Requests > 0 {
-		to := time.UnixMicro(r.last).UTC()
+		to := time.UnixMicro(r.proposed.store.now).UTC()
 		report.To = &to
 	}
 	r.minutes.close()
 	report.BusiestMinutes = append(report.BusiestMinutes, r.minutes.best...)
-	if report.Requests > 0 { // else no line has anything
-		report.Notes = append(report.Notes, r.proposed.notes(r.contents)...)
-	}
+	notes := r.proposed.notes(r.contents)
 	report.Proposed = r.proposed.result()
 	if r.current != nil {
-		for _, note := range r.current.notes(r.contents) {
-			if report.Requests > 0 && !slices.Contains(report.Notes, note) {
-				report.Notes = append(report.Notes, note)
-			}
-		}
+		notes = append(notes, r.current.notes(r.contents)...)
 		result := r.current.result()
 		report.Current, report.Difference = &result, &r.different
+	}
+	for _, note := range notes {
+		if report.Requests > 0 && !slices.Contains(report.Notes, note) { // without requests no line has anything
+			report.Notes = append(report.Notes, note)
+		}
 	}
 	return report
 }

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -20,43 +21,32 @@ type replica struct {
 	set    *rules.Set
 	rules  []*ruleCount // in the order they are evaluated
 	byID   map[string]*ruleCount
-	most   int   // worst callers
-	start  int64 // of the plots
-	plots  int
+	most   int          // worst callers
 	seen   []*ruleCount // that apply to the request that is being decided
-
-	allowed, limited int64
-	reasons          map[fluxgate.Reason]int64
+	found  Result       // without its rules
 }
 
-// ruleCount is what one rule did.
+// ruleCount is what one rule did: its callers and its peak are counted beside the result.
 type ruleCount struct {
-	rule              *rules.Rule
-	zones             map[int]*time.Location // of the quotas among its bands
-	requests, limited int64
-	callers           callers
-	series            *series
-	peak              topMinutes
+	RuleResult
+	rule    *rules.Rule
+	callers callers
+	peak    topMinutes
 
 	// rejects is whether it limits the request that is being decided, and evaluated how it
 	// was evaluated: without a rule if it was not counted in a bucket.
 	rejects   bool
 	evaluated fluxgate.EvaluatedRule
-	// changed is how many of the limited requests the other rule set allows.
-	changed int64
 }
 
 func newReplica(set *rules.Set, most int) (*replica, error) {
-	r := &replica{set: set, byID: map[string]*ruleCount{}, most: most, reasons: map[fluxgate.Reason]int64{}}
+	r := &replica{set: set, byID: map[string]*ruleCount{}, most: most, found: Result{RuleSet: set.ID(), Reasons: map[string]int64{}}}
 	for rule := range set.Rules() {
 		if rule.Disabled {
 			continue
 		}
-		zones, err := quotaZones(&rule)
-		if err != nil {
-			return nil, err
-		}
-		c := &ruleCount{rule: &rule, zones: zones, callers: callersOf(set.Len())}
+		c := &ruleCount{rule: &rule, callers: callersOf(set.Len())}
+		c.Rule, c.Action, c.Shadow = rule.ID, string(cmp.Or(rule.Action, rules.ActionLimit)), rule.Mode == rules.ModeShadow
 		c.peak = topMinutes{most: 1, measure: func(m *Minute) int64 { return m.Limited }}
 		r.rules = append(r.rules, c)
 		r.byID[rule.ID] = c
@@ -74,9 +64,6 @@ func newReplica(set *rules.Set, most int) (*replica, error) {
 // decide decides a request and reports whether it is limited.
 func (r *replica) decide(ctx context.Context, e *entry) (limited bool, err error) {
 	r.seen, r.store.now = r.seen[:0], e.micros
-	if r.start == 0 {
-		r.start = e.micros
-	}
 	d, err := r.engine.Check(ctx, &e.req)
 	if err != nil {
 		return false, fmt.Errorf("deciding a request: %w", err)
@@ -96,27 +83,19 @@ func (r *replica) decide(ctx context.Context, e *entry) (limited bool, err error
 			r.see(c, !d.Allowed, fluxgate.EvaluatedRule{})
 		}
 	}
-	r.reasons[d.Reason]++
+	r.found.Reasons[string(d.Reason)]++
 	if d.Allowed {
-		r.allowed++
+		r.found.Allowed++
 	} else {
-		r.limited++
+		r.found.Limited++
 	}
 	return !d.Allowed, nil
 }
-
-// maxPlots is how many rules have a series, of 12 kB each.
-const maxPlots = 256
 
 // count counts the request for the rules that applied to it. changed is whether there is
 // another rule set that allows it.
 func (r *replica) count(e *entry, changed bool) {
 	for _, c := range r.seen {
-		if c.requests == 0 && r.plots < maxPlots {
-			r.plots++
-			s := newSeries(r.start)
-			c.series = &s
-		}
 		r.countFor(c, e, changed)
 	}
 }
@@ -128,84 +107,47 @@ func (r *replica) see(c *ruleCount, rejects bool, evaluated fluxgate.EvaluatedRu
 
 func (r *replica) countFor(c *ruleCount, e *entry, changed bool) {
 	changed = changed && c.rejects
-	c.requests++
+	c.Requests++
 	minute := c.peak.at(e.micros)
 	minute.Requests++
 	if c.rejects {
-		c.limited++
+		c.Limited++
 		minute.Limited++
 	}
 	if changed {
-		c.changed++
-	}
-	if c.series != nil {
-		p := c.series.at(e.micros)
-		p.requests++
-		if c.rejects {
-			p.limited++
-		}
+		c.Changed++
 	}
 	if c.evaluated.Rule == nil {
 		return
 	}
 	caller := c.callers.of(c.evaluated.Key.ID)
-	caller.requests++
+	caller.Requests++
 	if !c.rejects {
 		return
 	}
-	if caller.limited == 0 {
-		caller.identity = r.identity(&c.evaluated, &e.req)
+	if caller.Limited == 0 {
+		caller.Identity = r.identity(&c.evaluated, &e.req)
 		if !c.callers.overflowed() {
 			c.callers.limited++
 		}
 	}
-	caller.limited++
+	caller.Limited++
 	if changed {
-		caller.changed++
+		caller.Changed++
 	}
 }
 
 // result returns what was counted. No other call may follow.
 func (r *replica) result() Result {
-	result := Result{RuleSet: r.set.ID(), Allowed: r.allowed, Limited: r.limited, Reasons: map[string]int64{}}
-	for reason, n := range r.reasons {
-		result.Reasons[string(reason)] = n
-	}
 	for _, c := range r.rules {
-		rule := RuleResult{
-			Rule: c.rule.ID, Action: string(c.rule.Action), Shadow: c.rule.Mode == rules.ModeShadow,
-			Requests: c.requests, Limited: c.limited, Changed: c.changed, series: c.series,
-			Callers: c.callers.distinct, LimitedCallers: c.callers.limited, MoreCallers: c.callers.overflowed(),
-			WorstCallers: c.callers.worst(r.most),
-		}
-		if rule.Action == "" {
-			rule.Action = string(rules.ActionLimit)
-		}
+		c.Callers, c.LimitedCallers, c.MoreCallers = c.callers.distinct, c.callers.limited, c.callers.overflowed()
+		c.WorstCallers = c.callers.worst(r.most)
 		if c.peak.close(); len(c.peak.best) > 0 {
-			rule.Peak = &c.peak.best[0]
+			c.Peak = &c.peak.best[0]
 		}
-		if c.series != nil {
-			c.series.cover(r.store.now)
-		}
-		result.Rules = append(result.Rules, rule)
+		r.found.Rules = append(r.found.Rules, c.RuleResult)
 	}
-	return result
-}
-
-// quotaZones returns the time zones of the quotas of a rule, by band.
-func quotaZones(r *rules.Rule) (map[int]*time.Location, error) {
-	zones := map[int]*time.Location{}
-	for i, b := range r.Bands {
-		if b.Kind != rules.Quota {
-			continue
-		}
-		zone, err := calendar.Zone(b.Timezone)
-		if err != nil {
-			return nil, err
-		}
-		zones[i] = zone
-	}
-	return zones, nil
+	return r.found
 }
 
 // quotaStore is a store whose quotas follow the calendar of the log. The engine takes the
@@ -219,12 +161,17 @@ type quotaStore struct {
 // Take implements [store.Store].
 func (s *quotaStore) Take(ctx context.Context, demands []store.Demand, out *store.Outcome) error {
 	for i := range demands {
-		d, c := &demands[i], s.rules[demands[i].Key.Rule]
-		if len(c.zones) > 0 {
+		d := &demands[i]
+		for j, b := range s.rules[d.Key.Rule].rule.Bands {
+			if b.Kind != rules.Quota {
+				continue
+			}
+			zone, err := calendar.Zone(b.Timezone)
+			if err != nil {
+				return err
+			}
 			d.Bands = slices.Clone(d.Bands) // the engine keeps the list
-		}
-		for j, zone := range c.zones {
-			for k, edge := range calendar.Edges(c.rule.Bands[j].Period, zone, time.UnixMicro(s.now)) {
+			for k, edge := range calendar.Edges(b.Period, zone, time.UnixMicro(s.now)) {
 				d.Bands[j].Edges[k] = edge.UnixMicro()
 			}
 		}

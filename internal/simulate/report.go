@@ -1,6 +1,9 @@
 package simulate
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Report is what a simulation found.
 type Report struct {
@@ -22,8 +25,6 @@ type Report struct {
 	BusiestMinutes []Minute `json:"busiestMinutes"`
 	// Notes say where the simulation differs from a server.
 	Notes []string `json:"notes"`
-
-	total series // of all requests
 }
 
 // Log is what was read of one log.
@@ -57,8 +58,6 @@ type StepsBack struct {
 	// Line has the longest step back, behind the time of line After.
 	Line  int64 `json:"line"`
 	After int64 `json:"after"`
-
-	longest time.Duration
 }
 
 // Result is what one rule set decided.
@@ -91,8 +90,6 @@ type RuleResult struct {
 	// Changed is how many of the limited requests the rule set that this one is compared
 	// with allows: newly limited for a proposed rule, no longer limited for a current one.
 	Changed int64 `json:"changed"`
-
-	series *series
 }
 
 // Caller is one caller of a rule.
@@ -141,12 +138,42 @@ type Minute struct {
 	LimitedByCurrent int64 `json:"limitedByCurrent,omitempty"`
 }
 
-// Problems reports whether a log could not be read to its end.
-func (r *Report) Problems() bool {
-	for i := range r.Logs {
-		if r.Logs[i].Problem != "" {
-			return true
+// RuleChange is a proposed rule and the current one with its id. One of them may be nil.
+type RuleChange struct{ Proposed, Current *RuleResult }
+
+// RuleChanges are all rules, the proposed ones first.
+func (r *Report) RuleChanges() []RuleChange {
+	var all []RuleChange
+	proposed := map[string]int{} // their places in all
+	for i := range r.Proposed.Rules {
+		rule := &r.Proposed.Rules[i]
+		proposed[rule.Rule] = len(all)
+		all = append(all, RuleChange{Proposed: rule})
+	}
+	if r.Current == nil {
+		return all
+	}
+	for i := range r.Current.Rules {
+		rule := &r.Current.Rules[i]
+		if place, ok := proposed[rule.Rule]; ok {
+			all[place].Current = rule
+		} else {
+			all = append(all, RuleChange{Current: rule})
 		}
 	}
-	return false
+	return all
+}
+
+// Rule is the proposed rule, or else the current one.
+func (c RuleChange) Rule() *RuleResult { return cmp.Or(c.Proposed, c.Current) }
+
+// Does is what the rule does, in words.
+func (c RuleChange) Does() string {
+	switch {
+	case c.Proposed == nil:
+		return "removed"
+	case c.Proposed.Shadow:
+		return c.Proposed.Action + " in shadow"
+	}
+	return c.Proposed.Action
 }

@@ -144,7 +144,7 @@ func TestRun_EqualsEngine_NoRace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reasons, rejected := map[fluxgate.Reason]int64{}, map[string]int64{}
+	reasons, rejected := map[string]int64{}, map[string]int64{}
 	i := 0
 	for s := r.merger.next(); s != nil; s = r.merger.next() {
 		limited, err := r.proposed.decide(t.Context(), s.entry)
@@ -152,7 +152,7 @@ func TestRun_EqualsEngine_NoRace(t *testing.T) {
 			t.Fatalf("request %d at %v: limited is %v, live %v (%s by %s), %v\n%+v", i, requests[i].at, limited, !live[i].Allowed, live[i].Reason, live[i].RuleID, err, s.entry.req)
 		}
 		r.proposed.count(s.entry, false)
-		reasons[live[i].Reason]++
+		reasons[string(live[i].Reason)]++
 		before := ""
 		for b := range live[i].Bands() {
 			if id := b.Rule.ID; b.Status != store.OK && id != before {
@@ -166,14 +166,14 @@ func TestRun_EqualsEngine_NoRace(t *testing.T) {
 		}
 		i++
 	}
-	if i != n || !reflect.DeepEqual(r.proposed.reasons, reasons) {
-		t.Errorf("%d requests, reasons %v, live %v", i, r.proposed.reasons, reasons)
+	if i != n || !reflect.DeepEqual(r.proposed.found.Reasons, reasons) {
+		t.Errorf("%d requests, reasons %v, live %v", i, r.proposed.found.Reasons, reasons)
 	}
 	for id, c := range r.proposed.byID {
-		if c.limited != rejected[id] {
-			t.Errorf("rule %s limits %d, live %d", id, c.limited, rejected[id])
+		if c.Limited != rejected[id] {
+			t.Errorf("rule %s limits %d, live %d", id, c.Limited, rejected[id])
 		}
-		if c.rule.Action != rules.ActionAllow && c.limited == 0 {
+		if c.rule.Action != rules.ActionAllow && c.Limited == 0 {
 			t.Errorf("rule %s limits nothing: the test shows nothing about it", id)
 		}
 	}
@@ -425,10 +425,6 @@ func TestRun_HostileLines(t *testing.T) {
 	if c := r.Proposed.Rules[0].WorstCallers; len(c) != 1 || c[0].Identity != "user "+script+"\ufffd[31m\ufffd, path /" {
 		t.Errorf("callers %+v", c)
 	}
-	page := htmlOf(t, r)
-	if strings.Contains(page, "<script") || !strings.Contains(page, "&lt;script&gt;") {
-		t.Error("the page has a script, or does not show the line")
-	}
 }
 
 func TestRun_BrokenGzip(t *testing.T) {
@@ -442,7 +438,7 @@ func TestRun_BrokenGzip(t *testing.T) {
 		"truncated": packed[:len(packed)/2], "wrong checksum": packed[:len(packed)-6] + "xxxxxx", "header only": packed[:3], "changed": packed[:20_000] + "\x00\x01\x02\x03" + packed[20_004:],
 	} {
 		r := replayed(t, Config{Proposed: perIP(t, 10)}, broken, line("198.51.100.1", 1, "/"))
-		if r.Logs[0].Problem == "" || !r.Problems() {
+		if r.Logs[0].Problem == "" {
 			t.Errorf("%s: no problem: %+v", name, r.Logs[0])
 		}
 		if name != "changed" && r.Logs[0].Unparsed != 0 || r.Requests != r.Logs[0].Requests+1 {
@@ -467,7 +463,7 @@ func TestRun_HidesSecrets(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.Contains(string(asJSON)+htmlOf(t, r), secret) {
+		if strings.Contains(string(asJSON), secret) {
 			t.Errorf("a secret is in\n%s", asJSON)
 		}
 	}
@@ -505,13 +501,4 @@ func TestRun_Notes(t *testing.T) {
 	if r.Proposed.Limited != 0 {
 		t.Errorf("%d are limited by the number of requests at the same time", r.Proposed.Limited)
 	}
-}
-
-func htmlOf(t testing.TB, r *Report) string {
-	t.Helper()
-	var b strings.Builder
-	if err := r.WriteHTML(&b); err != nil {
-		t.Fatal(err)
-	}
-	return b.String()
 }

@@ -8,7 +8,6 @@ import (
 	"io"
 	"regexp"
 	"strings"
-	"time"
 
 	"github.com/fluxgate/fluxgate/internal/printable"
 )
@@ -95,9 +94,8 @@ func (s *source) order() {
 	}
 	steps := s.log.SteppedBack
 	steps.Lines++
-	if longest := time.Duration(back) * time.Microsecond; longest > steps.longest {
-		steps.longest, steps.LongestSeconds = longest, longest.Seconds()
-		steps.Line, steps.After = s.lines.number, s.latestLine
+	if seconds := float64(back) / second; seconds > steps.LongestSeconds {
+		*steps = StepsBack{steps.Lines, seconds, s.lines.number, s.latestLine}
 	}
 }
 

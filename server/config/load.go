@@ -21,17 +21,12 @@ type Sources struct {
 	// File is a YAML or JSON file. Empty means the one that the variable
 	// FLUXGATE_CONFIG names, or none.
 	File string
-	// Values are settings that were translated from variables of another program.
-	Values []Value
 	// Environ are variables as os.Environ has them.
 	Environ []string
 	// Set are assignments of the command line, such as redis.uri=redis://….
 	// Of two for one key the last counts.
 	Set []string
 }
-
-// Value is the value of a key such as redis.uri, and where it comes from, for errors.
-type Value struct{ Key, Value, From string }
 
 // Load reads a configuration over the defaults. If anything cannot be read the
 // error is an [*Error] with all problems. Whether the values are valid together
@@ -48,20 +43,13 @@ func Load(from Sources) (*Config, error) {
 			return nil, fmt.Errorf("reading the configuration: %w", err)
 		}
 	}
-	return load(from.File, data, from.Values, environ, from.Set)
+	return load(from.File, data, environ, from.Set)
 }
 
-func load(name string, data []byte, values []Value, environ map[string]string, set []string) (*Config, error) {
+func load(name string, data []byte, environ map[string]string, set []string) (*Config, error) {
 	l := loader{decoder: decoder{file: &yamltree.File{}}, tree: &yamltree.Node{Kind: yamltree.Object}}
 	if name != "" {
 		l.readFile(name, data)
-	}
-	for _, v := range values {
-		if s, _, _ := root().lookup(v.Key); s != nil {
-			l.override(s, v.From, v.Value)
-		} else {
-			l.refuseSource(v.From, "is for "+v.Key+", which is not a known key")
-		}
 	}
 	l.environ(environ)
 	for i, assignment := range set {

@@ -57,7 +57,6 @@ func TestLoad_Precedence(t *testing.T) {
 	file := write(t, "fluxgate.yaml", "fluxgate:\n  redis:\n    prefix: file\n  ratelimit:\n    exclude-patterns: [/file, /more]\n")
 	environ := []string{"PATH=/bin", "FLUXGATE_REDIS_PREFIX=older", "FLUXGATE_REDIS_PREFIX=environ", "FLUXGATE_RATELIMIT_EXCLUDE_PATTERNS=/environ"}
 	set := []string{"redis.prefix=earlier", "fluxgate.redis.prefix=set", "ratelimit.exclude-patterns="}
-	values := []config.Value{{Key: "redis.prefix", Value: "value", From: "CACHE_KEY_PREFIX"}}
 	for _, c := range []struct {
 		name    string
 		from    config.Sources
@@ -69,9 +68,6 @@ func TestLoad_Precedence(t *testing.T) {
 		{"file", config.Sources{File: file}, "file", []string{"/file", "/more"}, file + ":3"},
 		{"environment", config.Sources{Environ: environ}, "environ", []string{"/environ"}, "FLUXGATE_REDIS_PREFIX"},
 		{"flags", config.Sources{Set: set}, "set", []string{}, "--set redis.prefix"},
-		{"values", config.Sources{Values: values}, "value", []string{}, "CACHE_KEY_PREFIX"},
-		{"file and values", config.Sources{File: file, Values: values}, "value", []string{"/file", "/more"}, "CACHE_KEY_PREFIX"},
-		{"values and environment", config.Sources{Values: values, Environ: environ}, "environ", []string{"/environ"}, "FLUXGATE_REDIS_PREFIX"},
 		{"file and environment", config.Sources{File: file, Environ: environ}, "environ", []string{"/environ"}, "FLUXGATE_REDIS_PREFIX"},
 		{"file and flags", config.Sources{File: file, Set: set}, "set", []string{}, "--set redis.prefix"},
 		{"environment and flags", config.Sources{Environ: environ, Set: set}, "set", []string{}, "--set redis.prefix"},

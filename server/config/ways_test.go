@@ -159,7 +159,7 @@ func FuzzLoad(f *testing.F) {
 		f.Add([]byte("fluxgate: {}"), e.variable(), "x,y", e.path+"=10")
 	}
 	f.Fuzz(func(t *testing.T, data []byte, name, value, assignment string) {
-		c, err := load("f.yaml", data, nil, map[string]string{name: value}, []string{assignment})
+		c, err := load("f.yaml", data, map[string]string{name: value}, []string{assignment})
 		if err != nil {
 			if err.Error() == "" {
 				t.Fatal("an error without a problem")
@@ -171,7 +171,7 @@ func FuzzLoad(f *testing.F) {
 		if !json.Valid([]byte(first)) {
 			t.Fatalf("not JSON:\n%s", first)
 		}
-		again, err := load("g.yaml", []byte(printing(t, c, YAML)), nil, nil, nil)
+		again, err := load("g.yaml", []byte(printing(t, c, YAML)), nil, nil)
 		if err != nil {
 			t.Fatalf("what was accepted is not when it is printed: %v\n%s", err, printing(t, c, YAML))
 		}

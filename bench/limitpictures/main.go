@@ -1,7 +1,7 @@
 // Command limitpictures draws the pictures of docs/limits.md: what an engine decides
 // under each kind of limit, on a clock that a script of requests sets.
 //
-//	go run -C tools ./limitpictures ../docs/images
+//	go run -C bench ./limitpictures ../docs/images
 package main
 
 import (

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fluxgate/fluxgate/internal/svg"
+	"github.com/fluxgate/fluxgate/bench/svg"
 )
 
 // chart is a curve over time above a row of requests.

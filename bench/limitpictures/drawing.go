@@ -1,6 +1,6 @@
 package main
 
-import "github.com/fluxgate/fluxgate/internal/svg"
+import "github.com/fluxgate/fluxgate/bench/svg"
 
 // Charts are between left and right, in pixels.
 const left, right = 52.0, 700.0
