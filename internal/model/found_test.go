@@ -44,6 +44,20 @@ func TestHistories_Found(t *testing.T) {
 			},
 			Ends: 6205 * ms,
 		},
+		// A level of the store had moved the end of the quota by the latency.
+		"a take of the fallback is settled after the store has answered": {
+			Gateways: []Gateway{{Latency: 200 * time.Microsecond}},
+			Versions: [][]rules.Rule{{{ID: "r1", Scope: rules.ScopeGlobal, Bands: []rules.Band{{Capacity: 500, Kind: rules.Quota, Period: "hour"}}}}},
+			Ops: []Op{
+				{Kind: OpCheck, Caller: "a", N: 2, Span: time.Second, Cost: 1, Tokens: 1, Actual: 1, SettleAt: -1},
+				{Kind: OpFault, Span: 200 * ms, SettleAt: -1, Fault: "not-sent"},
+				{Kind: OpCheck, Caller: "a", N: 1, Cost: 5, Tokens: 1, Lasts: 2 * time.Second, Actual: 1, SettleAt: -1},
+				{At: time.Second, Kind: OpFault, Span: time.Second, SettleAt: -1, Fault: "not-sent"},
+				{At: time.Second, Kind: OpCheck, Caller: "a", N: 1, Cost: 1, Tokens: 1, Actual: 1, SettleAt: -1},
+				{At: 5 * time.Second, Kind: OpPeek, Gateway: All, Caller: "a"},
+			},
+			Ends: 5 * time.Second,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if violations := Check(h, Run(t, h)); len(violations) > 0 {

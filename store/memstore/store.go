@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fluxgate/fluxgate/internal/bucket"
@@ -97,11 +98,30 @@ func (s *Store) settle(t *store.Taken, actual int64) store.Settlement {
 	if e.used(now) {
 		state = e.state
 	}
-	settled, changed := bucketmath.Settle(t, &state, actual, now)
+	settled, changed := bucketmath.Settle(inPeriods(t, &state), &state, actual, now)
 	if changed {
 		shard.keep(e, id, &t.Key, &state)
 	}
 	return settled
+}
+
+// inPeriods returns a take whose quotas end when those of a state do, if they nearly do: after
+// [Store.SetLevel] a period ends by the clock of the shared store.
+func inPeriods(t *store.Taken, state *bucket.State) *store.Taken {
+	own := *t
+	own.Due = slices.Clone(t.Due)
+	for i := range own.Due {
+		for k := range state.Slots {
+			slot := &state.Slots[k]
+			if slot.Kind != bucket.Quota || slot.ID != t.Bands[i].ID || t.Bands[i].Kind != bucket.Quota {
+				continue
+			}
+			if apart := slot.Steps.End - t.Due[i]; max(apart, -apart) <= min(time.Second.Microseconds(), slot.Steps.Longest/4) {
+				own.Due[i] = slot.Steps.End
+			}
+		}
+	}
+	return &own
 }
 
 // Extend implements [store.Store].
