@@ -27,7 +27,7 @@ const (
 	exitOK      = 0
 	exitError   = 1
 	exitDrift   = 2
-	exitRefused = 3
+	exitRejected = 3
 	exitTrouble = 4
 	exitUnknown = 5
 	exitUsage   = 64 // EX_USAGE of sysexits.h
@@ -46,7 +46,7 @@ var exitCodes = []struct {
 	{exitOK, "success", nil},
 	{exitError, "error", nil},
 	{exitDrift, "the rules differ from the files, or a change was not confirmed", confirming},
-	{exitRefused, "the request is refused", []string{"check"}},
+	{exitRejected, "the request is rejected", []string{"check"}},
 	{exitTrouble, "a problem was found", []string{"doctor"}},
 	{exitUnknown, "the rule set does not exist", []string{"check"}},
 	{exitUsage, "usage error", nil},

@@ -100,9 +100,9 @@ func TestBucket_PeekAndReset(t *testing.T) {
 		left("per-user", 7, "after three")
 		left("premium", 100, "that does not apply")
 		at.runLines(t, "", []line{
-			{command: "bucket peek --rule-set api-limits --path /api/orders --user " + user, stdout: "RULE BAND LEFT OF FULL IN BUCKET\n" +
+			{command: "bucket peek --rule-set api-limits --path /api/orders --user " + user, stdout: "RULE LIMIT LEFT OF FULL IN BUCKET\n" +
 				"all daily 97 100 TIME KEY\nper-user hourly 7 10 TIME KEY\nper-user 5-per-1h 2 5 TIME KEY"},
-			{command: "bucket peek --rule per-user --user " + user, stdout: "RULE BAND LEFT OF FULL IN BUCKET\nper-user hourly 7 10 TIME KEY\nper-user 5-per-1h 2 5 TIME KEY"},
+			{command: "bucket peek --rule per-user --user " + user, stdout: "RULE LIMIT LEFT OF FULL IN BUCKET\nper-user hourly 7 10 TIME KEY\nper-user 5-per-1h 2 5 TIME KEY"},
 			{command: "bucket peek --rule-set api-limits --path /health", stdout: "no bucket: no applying rule counts this request, see fluxgate explain"},
 			{command: "bucket peek --rule-set api-limits --path /health -o json", stdout: "[]"},
 			{command: "bucket peek --rule-set api-limits --path /health -o yaml", stdout: "[]"},
@@ -197,7 +197,7 @@ func TestBucket_InMemory(t *testing.T) {
 func TestBucketPeek_Unavailable(t *testing.T) {
 	var out strings.Builder
 	writeBuckets(&out, []admin.Bucket{{Rule: "per-user", Key: "5f0c"}, {Rule: "per-ip", Key: "77aa", Bands: []wire.Band{{Rule: "per-ip", Limit: 5, Remaining: 3}}}})
-	if got := tidy(out.String()); !strings.Contains(got, "RULE BAND LEFT OF FULL IN BUCKET\nper-user - unknown - - 5f0c\nper-ip ") {
+	if got := tidy(out.String()); !strings.Contains(got, "RULE LIMIT LEFT OF FULL IN BUCKET\nper-user - unknown - - 5f0c\nper-ip ") {
 		t.Errorf("it writes\n%s", got)
 	}
 }

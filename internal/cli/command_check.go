@@ -27,7 +27,7 @@ func newCheck() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "check", Short: "Ask a server whether a request may pass", Args: noArgs,
 		Long: `Ask a server whether a request may pass, and take its tokens. With --peek nothing is taken.
-The exit code is 0 if the request is allowed, 3 if it is refused, and 5 if the rule set does not exist.`,
+The exit code is 0 if the request is allowed, 3 if it is rejected, and 5 if the rule set does not exist.`,
 		Example: `  fluxgate check --user ada --path /api/orders --method POST
   fluxgate check --ip 192.0.2.7 --attribute tier=premium --peek --output json
   fluxgate check --rule-set llm --user ada --costs tokens=900,usd=1200`,
@@ -88,7 +88,7 @@ func (f *checkFlags) run(cmd *cobra.Command, req *fluxgate.Request) (err error) 
 	noteUncounted(cmd.ErrOrStderr(), req.Costs, &decision)
 	err = f.output.write(cmd.OutOrStdout(), &decision, func(out io.Writer) { writeDecision(out, &decision, "held for") })
 	if err == nil && !d.Allowed {
-		err = exitCode(exitRefused)
+		err = exitCode(exitRejected)
 	}
 	return err
 }

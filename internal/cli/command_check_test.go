@@ -38,8 +38,8 @@ rules:
 		code    int
 		want    []string
 	}{
-		{"check --user ada --path /llm --server " + address, exitRefused, []string{"LEFT  OWED  OF", "tokens  hourly  0     500   1000"}},
-		{"check --user ada --path /llm --output json --server " + address, exitRefused, []string{`"owed": 500`}},
+		{"check --user ada --path /llm --server " + address, exitRejected, []string{"LEFT  OWED  OF", "tokens  hourly  0     500   1000"}},
+		{"check --user ada --path /llm --output json --server " + address, exitRejected, []string{`"owed": 500`}},
 		{"bucket peek --user ada --path /llm --server " + admin, exitOK, []string{"LEFT  OWED  OF", "tokens  hourly  0     500   1000"}},
 		{"explain --user ada --path /llm --server " + admin, exitOK, []string{"LEFT  OWED  OF"}},
 		{"check --path /db --server " + address, exitOK, []string{"allowed (ok)\n", "LEFT  OF"}},
@@ -100,9 +100,9 @@ rules:
 		code int
 		want string
 	}{
-		{"/local", exitOK, "allowed (ok), degraded: Redis unavailable, counted in memory\nRULE BAND LEFT OF FULL IN\nlocal hourly 9 10 TIME"},
-		{"/open", exitOK, "allowed (store-failure), degraded: Redis unavailable\nRULE BAND LEFT OF FULL IN\nopen hourly unknown 10 unknown"},
-		{"/closed", exitRefused, "refused (store-failure), degraded: Redis unavailable\nRULE BAND LEFT OF FULL IN\nclosed hourly unknown 10 unknown"},
+		{"/local", exitOK, "allowed (ok), degraded: Redis unavailable, counted in memory\nRULE LIMIT LEFT OF FULL IN\nlocal hourly 9 10 TIME"},
+		{"/open", exitOK, "allowed (store-failure), degraded: Redis unavailable\nRULE LIMIT LEFT OF FULL IN\nopen hourly unknown 10 unknown"},
+		{"/closed", exitRejected, "rejected (store-failure), degraded: Redis unavailable\nRULE LIMIT LEFT OF FULL IN\nclosed hourly unknown 10 unknown"},
 	} {
 		if code, out, errs := call(t, "check", "--path", c.path, "--server", address); code != c.code || tidy(out) != c.want {
 			t.Errorf("check %s: exit code %d\n%s%s", c.path, code, out, errs)

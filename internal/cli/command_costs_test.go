@@ -71,7 +71,7 @@ func TestCosts_Flags(t *testing.T) {
 	rules := write(t, t.TempDir(), "rules.yaml", pricedRules)
 	adminAddr, httpAddr := serveWith(t, "redis.enabled=false", "mongo.enabled=false", "rules.file="+rules)
 	const uncounted = "no rule that applies counts images: its cost has no effect\n"
-	const columns = "allowed (ok)\nRULE BAND COUNTS COST LEFT OF FULL IN\n"
+	const columns = "allowed (ok)\nRULE LIMIT COUNTS COST LEFT OF FULL IN\n"
 	explain := testTarget{flags: []string{"--rule-set", "llm", "--server", "http://" + adminAddr}}
 	check := testTarget{flags: []string{"--rule-set", "llm", "--server", "http://" + httpAddr}}
 	verdicts := "\n\nRULE APPLIES WHY BUCKET\nbudget yes counts by userId KEY\ncalls yes counts all together KEY"
@@ -88,7 +88,7 @@ func TestCosts_Flags(t *testing.T) {
 		{command: "check --user ada --model gpt-4o --input-tokens 40 --max-output-tokens 10", stdout: columns + "budget month usd 200 499999700 500000000 TIME\ncalls hour requests 1 598 600 TIME"},
 	})
 	explain.runLines(t, "", []line{
-		{command: "bucket peek --user ada", stdout: "RULE BAND COUNTS LEFT OF FULL IN BUCKET\nbudget month usd 499999700 500000000 TIME KEY\ncalls hour requests 598 600 TIME KEY"},
+		{command: "bucket peek --user ada", stdout: "RULE LIMIT COUNTS LEFT OF FULL IN BUCKET\nbudget month usd 499999700 500000000 TIME KEY\ncalls hour requests 598 600 TIME KEY"},
 	})
 	for _, c := range []struct{ args, want string }{
 		{"explain --costs usd=-1", "--costs usd: must not be negative, got -1"},

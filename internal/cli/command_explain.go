@@ -121,7 +121,7 @@ func whyApplies(v *admin.Verdict) string {
 	case v.Action == string(rules.ActionDeny):
 		text = "denies it"
 	case missing != "" && v.Key == "":
-		text = "refuses it without " + missing
+		text = "rejects it without " + missing
 	case len(v.Identity) > 0:
 		text = "counts by " + strings.Join(v.Identity, ", ")
 	default:

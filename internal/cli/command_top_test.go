@@ -203,7 +203,7 @@ func TestTop_Server(t *testing.T) {
 	t.Setenv("FLUXGATE_ADMIN", "http://"+admin)
 	t.Setenv("FLUXGATE_TOKEN", reader)
 	for range 5 {
-		if code, _, errs := call(t, "check", "--server", "http://"+http, "--user", "ada\x1b[2J", "--path", "/"); code != exitOK && code != exitRefused {
+		if code, _, errs := call(t, "check", "--server", "http://"+http, "--user", "ada\x1b[2J", "--path", "/"); code != exitOK && code != exitRejected {
 			t.Fatal(errs)
 		}
 	}

@@ -24,6 +24,7 @@ var sessions = []struct {
 	needs         sessionNeed
 }{
 	{"README.md", "Install", compiler},
+	{"docs/index.md", "Three ways to ask", nothing},
 	{"README.md", "First decision", nothing},
 	{"README.md", "In a Go service", compiler},
 	{"docs/start/go.md", "Limit a handler", compiler},
@@ -120,6 +121,7 @@ func sessionSteps(t *testing.T, file, heading string) []sessionStep {
 	fences := strings.Split("\n"+section(t, file, heading), "\n```")
 	for i := 1; i < len(fences); i += 2 {
 		language, block, _ := strings.Cut(fences[i], "\n")
+		language, _, _ = strings.Cut(language, " ") // the title of a tab
 		first, _, _ := strings.Cut(block, "\n")
 		if name := fileName.FindStringSubmatch(first); name != nil {
 			all = append(all, sessionStep{file: name[1], output: block + "\n"})
@@ -230,8 +232,8 @@ func tidyResponse(s string) string {
 func wrongCode(output string, code int) string {
 	want := exitOK
 	switch {
-	case strings.HasPrefix(output, "refused") && !strings.Contains(output, "APPLIES"):
-		want = exitRefused
+	case strings.HasPrefix(output, "rejected") && !strings.Contains(output, "APPLIES"):
+		want = exitRejected
 	case strings.Contains(output, "→") && !strings.Contains(output, ", was "):
 		want = exitDrift
 	}

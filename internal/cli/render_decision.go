@@ -21,7 +21,7 @@ func writeDecision(out io.Writer, d *wire.Decision, held string) {
 	paint := painter(out)
 	verdict := paint(green, "allowed")
 	if !d.Allowed {
-		verdict = paint(red, "refused")
+		verdict = paint(red, "rejected")
 	}
 	text := fmt.Sprintf("%s (%s)", verdict, printable.Line(string(d.Reason), maxCell))
 	if d.Reason == fluxgate.ReasonNoRule && len(d.Bands) > 0 {
@@ -66,7 +66,7 @@ type bandTable struct{ table }
 // they are not the default.
 func newBandTable() *bandTable {
 	return &bandTable{table{
-		columns: []string{"RULE", "BAND", "COUNTS", "COST", "LEFT", "OWED", "OF", "FULL IN", "MODE", "BUCKET"},
+		columns: []string{"RULE", "LIMIT", "COUNTS", "COST", "LEFT", "OWED", "OF", "FULL IN", "MODE", "BUCKET"},
 		optional: map[string]string{
 			"COUNTS": rules.MeasureRequests, "COST": "1", "OWED": "0", "MODE": string(rules.ModeEnforce), "BUCKET": none,
 		},
