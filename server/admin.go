@@ -43,10 +43,9 @@ func (a *App) adminAPI() (*adminapi.API, error) {
 	if err != nil {
 		return nil, err
 	}
-	if a.audit, err = audit.New(audit.Config{File: c.Server.Audit.File, Logger: a.log}); err != nil {
+	if a.audit, err = audit.New(c.Server.Audit.File, a.log); err != nil {
 		return nil, err
 	}
-	a.closers.add(a.audit.Close)
 	a.watch.metrics.WatchAudit(a.audit.Broken)
 	clients, err := clientip.New(clientip.Config{TrustedProxies: c.Server.AdminTrustedProxies})
 	if err != nil {

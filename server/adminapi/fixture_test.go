@@ -51,8 +51,10 @@ type rig struct {
 type settings struct {
 	changed func() // called after a change
 	server  config.Server
-	audit   audit.Config
-	rate    int64
+	// auditFile gets the audit, auditLog too.
+	auditFile string
+	auditLog  *slog.Logger
+	rate      int64
 	// bodyTimeout bounds the reading of a body.
 	bodyTimeout time.Duration
 	source      rules.Editor
@@ -64,7 +66,7 @@ type settings struct {
 
 func start(t testing.TB, change ...func(*settings)) *rig {
 	t.Helper()
-	s := settings{rate: 1_000_000, audit: audit.Config{MaxAnonymous: 1_000_000}}
+	s := settings{rate: 1_000_000, auditLog: slog.New(slog.DiscardHandler)}
 	s.server.Auth.Tokens = []config.Token{
 		token("reader", tokenRead, nil, config.RoleRead), token("writer", tokenWrite, nil, config.RoleWrite),
 		token("service", tokenCheck, nil, config.RoleCheck), token("tenant", tokenOne, []string{"mine"}, config.RoleWrite),
@@ -76,9 +78,8 @@ func start(t testing.TB, change ...func(*settings)) *rig {
 	}
 	guard, err := access.New(&s.server, nil)
 	do(t, err)
-	r.audit, err = audit.New(s.audit)
+	r.audit, err = audit.New(s.auditFile, s.auditLog)
 	do(t, err)
-	t.Cleanup(func() { do(t, r.audit.Close()) })
 	if s.store == nil {
 		s.store, err = memstore.New(memstore.Config{})
 		do(t, err)
