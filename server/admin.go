@@ -51,21 +51,18 @@ func (a *App) adminAPI() (*adminapi.API, error) {
 	if err != nil {
 		return nil, err
 	}
-	settings := adminapi.Config{
+	return adminapi.New(adminapi.Config{
 		Operator: admin.NewDirect(editor, a.plane.Engine, c.RateLimit.DefaultRuleSetID),
 		Guard:    a.edge.guard,
 		Audit:    a.audit,
 		Clients:  clients,
 		Counters: a.watch.metrics.RuleCounters,
+		Insight:  a.watch.insight,
 		Changed:  a.reloadRules,
 		Rate:     c.Server.AdminRate,
 		Version:  a.version,
 		Logger:   a.log,
-	}
-	if a.watch.insight != nil {
-		settings.Insight = a.watch.insight
-	}
-	return adminapi.New(settings)
+	})
 }
 
 // reloadRules puts a change into effect on this server before it is answered.

@@ -138,7 +138,7 @@ func (i *Insight) selfID() string {
 }
 
 // Fleet returns the servers that share Redis.
-func (i *Insight) Fleet(ctx context.Context, view View) (*admin.Fleet, error) {
+func (i *Insight) Fleet(ctx context.Context, view View) *admin.Fleet {
 	now := time.Now()
 	others, problem := i.others(ctx)
 	self := i.own(now, 0, 0).server(i.selfID(), &view, now)
@@ -152,7 +152,7 @@ func (i *Insight) Fleet(ctx context.Context, view View) (*admin.Fleet, error) {
 		addRates(&fleet.Total, &fleet.Servers[j].Rates)
 	}
 	fleet.Differing = append(fleet.Differing, differing(fleet.Servers)...)
-	return fleet, nil
+	return fleet
 }
 
 func addRates(to, more *admin.Rates) {

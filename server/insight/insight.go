@@ -92,12 +92,12 @@ func (i *Insight) show(c *ownCaller) string {
 func roundMs(ms float64) float64 { return math.Round(ms*1e3) / 1e3 }
 
 // Live returns what happens now.
-func (i *Insight) Live(ctx context.Context, q admin.LiveQuery, view View) (*admin.Live, error) {
+func (i *Insight) Live(ctx context.Context, q admin.LiveQuery, view View) *admin.Live {
 	q.Limit = cmp.Or(q.Limit, 100)
 	if q.Scope == admin.ScopeServer || q.Rule != "" || q.Range == admin.RangeHour {
-		return i.serverLive(&q, &view), nil
+		return i.serverLive(&q, &view)
 	}
-	return i.fleetLive(ctx, &q, &view), nil
+	return i.fleetLive(ctx, &q, &view)
 }
 
 // serverLive answers for this server.

@@ -213,7 +213,8 @@ func (r *report) check() string {
 		slices.Max(slices.Concat(r.P50, r.P99, []float64{r.Recent50, r.Recent99})) > 1e9:
 		return "a time"
 	case slices.ContainsFunc(slices.Concat(r.Limited.Callers, r.Allowed.Callers), func(c reportedCaller) bool {
-		return c.Rule < 0 || c.Rule >= len(r.Rules) || len(c.Key) != fluxgate.ShownKeyLength || strings.Trim(c.Key, "0123456789abcdef") != ""
+		return c.Rule < 0 || c.Rule >= len(r.Rules) ||
+			len(c.Key) != fluxgate.ShownKeyLength || strings.Trim(c.Key, "0123456789abcdef") != ""
 	}):
 		return "a caller"
 	}
