@@ -156,11 +156,9 @@ func (i *Insight) Fleet(ctx context.Context, view View) *admin.Fleet {
 }
 
 func addRates(to, more *admin.Rates) {
-	for _, pair := range [classes][2]*float64{
-		{&to.Allowed, &more.Allowed}, {&to.Limited, &more.Limited}, {&to.Denied, &more.Denied},
-		{&to.Degraded, &more.Degraded}, {&to.Waiting, &more.Waiting}, {&to.Shadow, &more.Shadow},
-	} {
-		*pair[0] = math.Round(10*(*pair[0]+*pair[1])) / 10
+	added := classesOf(more)
+	for o, sum := range classesOf(to) {
+		*sum = math.Round(10*(*sum+*added[o])) / 10
 	}
 }
 
@@ -201,27 +199,17 @@ func (i *Insight) fleetLive(ctx context.Context, q *admin.LiveQuery, view *View)
 	for ago := steps - 1; ago >= 0; ago-- {
 		appendFleetStep(&live.Series, all, visible, ago)
 	}
-	rules := map[ruleKey]*reportedRule{}
+	rules := map[ruleKey]reportedRule{}
 	for _, r := range all {
 		for _, of := range r.Rules {
-			sum := rules[ruleKey{of.RuleSet, of.Rule}]
-			if sum == nil {
-				sum = &reportedRule{RuleSet: of.RuleSet, Rule: of.Rule}
-				rules[ruleKey{of.RuleSet, of.Rule}] = sum
+			for o, n := range rules[ruleKey{of.RuleSet, of.Rule}].Counts {
+				of.Counts[o] += n
 			}
-			for o, n := range of.Counts {
-				sum.Counts[o] += n
-			}
+			rules[ruleKey{of.RuleSet, of.Rule}] = of
 		}
 	}
-	var sorted []reportedRule
-	for _, of := range rules {
-		sorted = append(sorted, *of)
-	}
-	slices.SortFunc(sorted, func(a, b reportedRule) int {
-		x, y := a.rates(), b.rates()
-		return busiest(&x, &y)
-	})
+	sorted := slices.Collect(maps.Values(rules))
+	slices.SortFunc(sorted, busiest)
 	live.Rules = rulesOf(sorted, q, view)
 	return live
 }
@@ -252,7 +240,7 @@ func appendFleetStep(s *admin.Series, all []*report, visible [][]*reportedSeries
 		appendUnknown(s)
 		return
 	}
-	appendStep(s, &sum, step, knownMs(p50), knownMs(p99))
+	appendStep(s, &sum, step, p50, p99)
 }
 
 // includes reports whether a filter that names a rule set and a rule, or neither, includes

@@ -89,8 +89,6 @@ func (i *Insight) show(c *ownCaller) string {
 	return i.recorder.config.Engine().ShowKey(store.Key{RuleSet: c.ruleSet, Rule: c.rule, ID: c.id})
 }
 
-func roundMs(ms float64) float64 { return math.Round(ms*1e3) / 1e3 }
-
 // Live returns what happens now.
 func (i *Insight) Live(ctx context.Context, q admin.LiveQuery, view View) *admin.Live {
 	q.Limit = cmp.Or(q.Limit, 100)
@@ -177,17 +175,12 @@ func appendUnknown(s *admin.Series) {
 	s.P50Ms, s.P99Ms = append(s.P50Ms, nil), append(s.P99Ms, nil)
 }
 
-func appendStep(s *admin.Series, n *counts, seconds float64, p50, p99 *float64) {
+func appendStep(s *admin.Series, n *counts, seconds, p50, p99 float64) {
 	for o, series := range seriesOf(s) {
 		rate := math.Round(10*float64(n[o])/seconds) / 10
 		*series = append(*series, &rate)
 	}
-	for _, ms := range []*float64{p50, p99} {
-		if ms != nil {
-			*ms = roundMs(*ms)
-		}
-	}
-	s.P50Ms, s.P99Ms = append(s.P50Ms, p50), append(s.P99Ms, p99)
+	s.P50Ms, s.P99Ms = append(s.P50Ms, knownMs(p50)), append(s.P99Ms, knownMs(p99))
 }
 
 // seriesOf returns the series in the order of the classes.

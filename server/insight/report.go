@@ -253,12 +253,16 @@ func (r *report) rates(of ...*reportedSeries) admin.Rates {
 	return ratesOf(&sum, float64(max(1, known)*step))
 }
 
-func ratesOf(n *[classes]uint64, seconds float64) admin.Rates {
-	of := func(o class) float64 { return math.Round(10*float64(n[o])/seconds) / 10 }
-	return admin.Rates{
-		Allowed: of(allowed), Limited: of(limited), Denied: of(denied),
-		Degraded: of(degraded), Waiting: of(waiting), Shadow: of(shadow),
+func ratesOf(n *[classes]uint64, seconds float64) (rates admin.Rates) {
+	for o, rate := range classesOf(&rates) {
+		*rate = math.Round(10*float64(n[o])/seconds) / 10
 	}
+	return rates
+}
+
+// classesOf returns the rates in the order of the classes.
+func classesOf(r *admin.Rates) [classes]*float64 {
+	return [classes]*float64{&r.Allowed, &r.Limited, &r.Denied, &r.Degraded, &r.Waiting, &r.Shadow}
 }
 
 // visible returns the series that a caller may see, of one rule set if it is named.
@@ -301,16 +305,12 @@ func (r *report) server(id string, view *View, now time.Time) admin.Server {
 	return s
 }
 
-// knownMs returns a time in milliseconds, or nil if there is none.
-func knownMs(ms float64) *float64 {
-	if ms <= 0 {
-		return nil
-	}
-	return &ms
-}
-
 // busiest orders rules by what an operator looks for first.
-func busiest(a, b *admin.RuleRates) int {
-	return cmp.Or(cmp.Compare(b.Limited, a.Limited), cmp.Compare(b.Shadow, a.Shadow), cmp.Compare(b.Denied, a.Denied),
-		cmp.Compare(b.Allowed, a.Allowed), cmp.Compare(a.RuleSet, b.RuleSet), cmp.Compare(a.Rule, b.Rule))
+func busiest(a, b reportedRule) int {
+	for _, o := range []class{limited, shadow, denied, allowed} {
+		if order := cmp.Compare(b.Counts[o], a.Counts[o]); order != 0 {
+			return order
+		}
+	}
+	return cmp.Or(cmp.Compare(a.RuleSet, b.RuleSet), cmp.Compare(a.Rule, b.Rule))
 }
