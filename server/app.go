@@ -101,9 +101,8 @@ func (a *App) buildRules(ctx context.Context) (err error) {
 // buildPlane opens the store and builds the engine over it.
 func (a *App) buildPlane(ctx context.Context) error {
 	a.buildInsight()
-	options := plane.Options{Rules: a.feed.rules, Observer: observer{a.watch.metrics}, Wait: time.Second}
-	if a.watch.insight != nil {
-		options.Connected = a.watch.insight.Forget
+	options := plane.Options{
+		Rules: a.feed.rules, Observer: observer{a.watch.metrics}, Connected: a.watch.recorder.Forget, Wait: time.Second,
 	}
 	if a.config.Redis.Enabled {
 		a.watch.metrics.WatchStore(a.plane.Health)

@@ -196,10 +196,10 @@ func (e *edge) whenStarted(l *listener) http.Handler {
 			live(w, r)
 			return
 		case "/readyz":
-			notReady(w, http.StatusServiceUnavailable, "starting")
+			plain(w, http.StatusServiceUnavailable, "not ready: starting\n")
 			return
 		case healthcheckPath:
-			notReady(w, http.StatusInternalServerError, "starting")
+			plain(w, http.StatusInternalServerError, "not ready: starting\n")
 			return
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), startPatience)

@@ -23,6 +23,7 @@ import (
 	"github.com/fluxgate/fluxgate/server/audit"
 	"github.com/fluxgate/fluxgate/server/config"
 	"github.com/fluxgate/fluxgate/server/insight"
+	"github.com/fluxgate/fluxgate/server/telemetry"
 	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/memstore"
 )
@@ -89,7 +90,7 @@ func start(t testing.TB, change ...func(*settings)) *rig {
 	t.Cleanup(func() { do(t, loaded.Close()) })
 	recorder := insight.NewRecorder(insight.RecorderConfig{Engine: func() *fluxgate.Engine { return r.engine }})
 	r.insight = insight.New(recorder, insight.Config{})
-	r.engine, err = fluxgate.New(s.store, loaded, fluxgate.WithObserver(recorder), fluxgate.WithOnFailure(rules.FailClosed))
+	r.engine, err = fluxgate.New(s.store, loaded, fluxgate.WithObserver(telemetry.New(telemetry.Config{Recorder: recorder})), fluxgate.WithOnFailure(rules.FailClosed))
 	do(t, err)
 	r.op = admin.NewDirect(s.source, func() *fluxgate.Engine { return r.engine }, "")
 	r.api, err = adminapi.New(adminapi.Config{

@@ -69,10 +69,6 @@ func New(recorder *Recorder, config Config) *Insight {
 	return &Insight{config: config, recorder: recorder, start: time.Now().UTC(), failed: logthrottle.New(time.Minute)}
 }
 
-// Forget drops all callers. It is called when the engine has been replaced by one with
-// another salt: their keys are no longer those of buckets.
-func (i *Insight) Forget() { i.recorder.forget() }
-
 // Run records and reports until ctx ends.
 func (i *Insight) Run(ctx context.Context) {
 	done := make(chan struct{})
