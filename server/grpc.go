@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"sync/atomic"
@@ -57,9 +58,7 @@ func (a *App) listenGRPC(ctx context.Context) error {
 			return a.edge.guard.Open() || access.From(ctx).May(config.RoleCheck, ruleSet)
 		},
 		Failed: func(ctx context.Context, err error) {
-			if now, before := failures.Allow(time.Now()); now {
-				a.log.ErrorContext(ctx, "cannot decide calls of Envoy or give back hits", "error", err, "suppressed", before)
-			}
+			failures.Log(ctx, a.log, slog.LevelError, "cannot decide calls of Envoy or give back hits", "error", err)
 		},
 	})
 	if err != nil {

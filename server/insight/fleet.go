@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"maps"
 	"math"
 	"slices"
@@ -57,9 +58,7 @@ func (i *Insight) write(ctx context.Context) {
 }
 
 func (i *Insight) warn(message string, args ...any) {
-	if ok, suppressed := i.failed.Allow(time.Now()); ok {
-		i.config.Logger.Warn(message, append(args, "suppressed", suppressed)...)
-	}
+	i.failed.Log(context.Background(), i.config.Logger, slog.LevelWarn, message, args...)
 }
 
 // fleetCache is the reports that were read last.

@@ -153,12 +153,8 @@ func (e *loggingExporter) ExportSpans(ctx context.Context, spans []sdktrace.Read
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(e.life, cancel)()
-	err := e.SpanExporter.ExportSpans(ctx, spans)
-	if err == nil {
-		return nil
-	}
-	if now, before := e.throttle.Allow(time.Now()); now {
-		e.logger.Warn("cannot send traces", "error", err, "spans", len(spans), "suppressed", before)
+	if err := e.SpanExporter.ExportSpans(ctx, spans); err != nil {
+		e.throttle.Log(ctx, e.logger, slog.LevelWarn, "cannot send traces", "error", err, "spans", len(spans))
 	}
 	return nil // logged here, and not again by the SDK
 }
