@@ -151,8 +151,10 @@ func (e *edge) admit(ctx context.Context, method string) (context.Context, error
 	if method == healthpb.Health_Check_FullMethodName || method == healthpb.Health_Watch_FullMethodName {
 		return ctx, nil
 	}
-	if err := e.waitForStart(ctx); err != nil {
-		return nil, err
+	if !e.hasStarted() {
+		if err := e.waitForStart(ctx); err != nil {
+			return nil, err
+		}
 	}
 	if e.guard.Open() {
 		return ctx, nil
@@ -181,11 +183,6 @@ func (e *edge) admit(ctx context.Context, method string) (context.Context, error
 }
 
 func (e *edge) waitForStart(ctx context.Context) error {
-	select {
-	case <-e.started:
-		return nil
-	default:
-	}
 	select {
 	case <-e.started:
 		return nil
