@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -61,7 +62,7 @@ func newDesk(t testing.TB, source ...rules.Editor) *desk {
 	server.Auth.Tokens = []config.Token{{Name: "writer", SHA256: config.Hash(hex.EncodeToString(sum[:])), Roles: []config.Role{config.RoleWrite}}}
 	guard, err := access.New(&server, nil)
 	do(t, err)
-	log, err := audit.New(audit.Config{})
+	log, err := audit.New("", slog.New(slog.DiscardHandler))
 	do(t, err)
 	api, err := adminapi.New(adminapi.Config{
 		Operator: d.direct, Guard: guard, Audit: log, Rate: 1_000_000, Changed: func(q *http.Request) { _ = loaded.Reload(q.Context()) },

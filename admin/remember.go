@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -13,24 +12,21 @@ import (
 // be short, because a source that was emptied counts from 1 again, with other content.
 const rememberFor = 10 * time.Second
 
-// maxRemembered is how many versions are kept: two can be compared.
-const maxRemembered = 2
-
-// Remembering returns an editor that keeps recently read versions in memory for some
-// seconds, because paging through a rule set or comparing two reads the same versions
-// repeatedly. Use it for reads only.
+// Remembering returns an editor that keeps the two versions that were read last in memory
+// for some seconds, because paging through a rule set or comparing two reads the same
+// versions repeatedly. Use it for reads only.
 func Remembering(editor rules.Editor) rules.Editor { return &remembering{Editor: editor} }
 
 type remembering struct {
 	rules.Editor
 
 	mu   sync.Mutex
-	last []remembered // most recently read last
+	last [2]remembered // the one that was read last is the second
 }
 
 type remembered struct {
-	*rules.Version
-	at time.Time
+	version *rules.Version
+	at      time.Time
 }
 
 // Load implements [rules.Source].
@@ -39,49 +35,29 @@ func (r *remembering) Load(ctx context.Context, id string) (*rules.Version, erro
 	if err != nil {
 		return nil, err
 	}
-	if head, ok := heads[id]; ok && !head.Deleted {
-		if known := r.recall(id, head.Revision); known != nil {
-			return known, nil
-		}
-	}
-	v, err := r.Editor.Load(ctx, id)
-	if err == nil {
-		r.keep(v)
-	}
-	return v, err
+	return r.recall(id, heads[id].Revision, func() (*rules.Version, error) { return r.Editor.Load(ctx, id) })
 }
 
 // Version implements [rules.Editor].
 func (r *remembering) Version(ctx context.Context, id string, revision int64) (*rules.Version, error) {
-	if known := r.recall(id, revision); known != nil {
-		return known, nil
-	}
-	v, err := r.Editor.Version(ctx, id, revision)
-	if err == nil {
-		r.keep(v)
-	}
-	return v, err
+	return r.recall(id, revision, func() (*rules.Version, error) { return r.Editor.Version(ctx, id, revision) })
 }
 
-func (r *remembering) recall(id string, revision int64) *rules.Version {
+// recall returns a version from memory, or reads it.
+func (r *remembering) recall(id string, revision int64, read func() (*rules.Version, error)) (*rules.Version, error) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, v := range r.last {
-		if v.RuleSetID == id && v.Revision == revision && time.Since(v.at) < rememberFor {
-			return v.Version
+	last := r.last
+	r.mu.Unlock()
+	for _, known := range last {
+		if v := known.version; v != nil && v.RuleSetID == id && v.Revision == revision && time.Since(known.at) < rememberFor {
+			return v, nil
 		}
 	}
-	return nil
-}
-
-func (r *remembering) keep(v *rules.Version) {
-	if v.RuleSet == nil {
-		return
+	v, err := read()
+	if err == nil && v.RuleSet != nil {
+		r.mu.Lock()
+		r.last = [2]remembered{r.last[1], {v, time.Now()}}
+		r.mu.Unlock()
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.last = slices.DeleteFunc(r.last, func(old remembered) bool {
-		return time.Since(old.at) >= rememberFor || old.RuleSetID == v.RuleSetID && old.Revision == v.Revision
-	})
-	r.last = append(r.last[max(0, len(r.last)-maxRemembered+1):], remembered{v, time.Now()})
+	return v, err
 }

@@ -43,30 +43,26 @@ func (a *App) adminAPI() (*adminapi.API, error) {
 	if err != nil {
 		return nil, err
 	}
-	if a.audit, err = audit.New(audit.Config{File: c.Server.Audit.File, Logger: a.log}); err != nil {
+	if a.audit, err = audit.New(c.Server.Audit.File, a.log); err != nil {
 		return nil, err
 	}
-	a.closers.add(a.audit.Close)
 	a.watch.metrics.WatchAudit(a.audit.Broken)
 	clients, err := clientip.New(clientip.Config{TrustedProxies: c.Server.AdminTrustedProxies})
 	if err != nil {
 		return nil, err
 	}
-	settings := adminapi.Config{
+	return adminapi.New(adminapi.Config{
 		Operator: admin.NewDirect(editor, a.plane.Engine, c.RateLimit.DefaultRuleSetID),
 		Guard:    a.edge.guard,
 		Audit:    a.audit,
 		Clients:  clients,
 		Counters: a.watch.metrics.RuleCounters,
+		Insight:  a.watch.insight,
 		Changed:  a.reloadRules,
 		Rate:     c.Server.AdminRate,
 		Version:  a.version,
 		Logger:   a.log,
-	}
-	if a.watch.insight != nil {
-		settings.Insight = a.watch.insight
-	}
-	return adminapi.New(settings)
+	})
 }
 
 // reloadRules puts a change into effect on this server before it is answered.

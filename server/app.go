@@ -101,9 +101,8 @@ func (a *App) buildRules(ctx context.Context) (err error) {
 // buildPlane opens the store and builds the engine over it.
 func (a *App) buildPlane(ctx context.Context) error {
 	a.buildInsight()
-	options := plane.Options{Rules: a.feed.rules, Observer: observer{a.watch.metrics}, Wait: time.Second}
-	if a.watch.insight != nil {
-		options.Connected = a.watch.insight.Forget
+	options := plane.Options{
+		Rules: a.feed.rules, Observer: observer{a.watch.metrics}, Connected: a.watch.recorder.Forget, Wait: time.Second,
 	}
 	if a.config.Redis.Enabled {
 		a.watch.metrics.WatchStore(a.plane.Health)
@@ -173,13 +172,10 @@ func (a *App) drain(ctx context.Context) error {
 	return err
 }
 
-// Reload loads the rules, tokens and certificates now, and reopens the audit file. If one of
-// them is invalid, Reload returns an error, and the former one stays in effect.
+// Reload loads the rules, tokens and certificates now. If one of them is invalid, Reload
+// returns an error, and the former one stays in effect.
 func (a *App) Reload(ctx context.Context) error {
 	err := errors.Join(a.feed.rules.Reload(ctx), a.edge.guard.Reload(), a.edge.certs.load())
-	if a.audit != nil {
-		err = errors.Join(err, a.audit.Reload())
-	}
 	if err != nil {
 		a.log.Error("reload failed: the last valid rules, tokens and certificates stay in effect", "error", err)
 		return fmt.Errorf("reloading: %w", err)

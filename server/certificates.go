@@ -107,12 +107,5 @@ func (c *certificates) config(protocol string) *tls.Config {
 
 // expires returns the expiry of the certificate.
 func (c *certificates) expires() time.Time {
-	if c == nil {
-		return time.Time{}
-	}
-	leaf := (*c.current.Load())[http1].Certificates[0].Leaf
-	if leaf == nil {
-		return time.Time{}
-	}
-	return leaf.NotAfter
+	return (*c.current.Load())[http1].Certificates[0].Leaf.NotAfter
 }

@@ -73,19 +73,16 @@ func (l *limitListener) Accept() (net.Conn, error) {
 		<-l.slots
 		if !errors.Is(err, net.ErrClosed) {
 			l.failed.Add(1)
-			if ok, suppressed := l.failLog.Allow(time.Now()); ok {
-				l.log.Error("cannot accept connections: clients wait", "listener", l.name, "error", err, "suppressed", suppressed)
-			}
+			l.failLog.Log(context.Background(), l.log, slog.LevelError, "cannot accept connections: clients wait",
+				"listener", l.name, "error", err)
 		}
 		return nil, err
 	}
 	over := l.open.Add(1) > int64(l.limit)
 	if over {
 		l.overLimit.Add(1)
-		if ok, suppressed := l.overLog.Allow(time.Now()); ok {
-			l.log.Error("too many connections: requests on new ones get 503",
-				"listener", l.name, "limit", l.limit, "suppressed", suppressed)
-		}
+		l.overLog.Log(context.Background(), l.log, slog.LevelError, "too many connections: requests on new ones get 503",
+			"listener", l.name, "limit", l.limit)
 	}
 	return &limitedConn{Conn: conn, listener: l, overLimit: over}, nil
 }

@@ -185,33 +185,31 @@ const startPatience = 5 * time.Second
 // answers probes, and other requests wait.
 func (e *edge) whenStarted(l *listener) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case <-e.started:
+		switch path := r.URL.Path; {
+		case e.hasStarted():
 			l.handler.ServeHTTP(w, r)
-			return
-		default:
-		}
-		switch r.URL.Path {
-		case "/healthz":
+		case path == "/healthz":
 			live(w, r)
-			return
-		case "/readyz":
-			notReady(w, http.StatusServiceUnavailable, "starting")
-			return
-		case healthcheckPath:
-			notReady(w, http.StatusInternalServerError, "starting")
-			return
-		}
-		ctx, cancel := context.WithTimeout(r.Context(), startPatience)
-		defer cancel()
-		select {
-		case <-e.started:
+		case path == "/readyz":
+			plain(w, http.StatusServiceUnavailable, "not ready: starting\n")
+		case path == healthcheckPath:
+			plain(w, http.StatusInternalServerError, "not ready: starting\n")
+		case e.waitForStart(r.Context()) == nil:
 			l.handler.ServeHTTP(w, r)
-		case <-ctx.Done():
+		default:
 			w.Header().Set("Retry-After", "1")
 			access.Refuse(w, r, http.StatusServiceUnavailable, "The server is starting.")
 		}
 	})
+}
+
+func (e *edge) hasStarted() bool {
+	select {
+	case <-e.started:
+		return true
+	default:
+		return false
+	}
 }
 
 // closeWhileDraining closes connections while the server drains, each after its next answer.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"sync/atomic"
@@ -57,9 +58,7 @@ func (a *App) listenGRPC(ctx context.Context) error {
 			return a.edge.guard.Open() || access.From(ctx).May(config.RoleCheck, ruleSet)
 		},
 		Failed: func(ctx context.Context, err error) {
-			if now, before := failures.Allow(time.Now()); now {
-				a.log.ErrorContext(ctx, "cannot decide calls of Envoy or give back hits", "error", err, "suppressed", before)
-			}
+			failures.Log(ctx, a.log, slog.LevelError, "cannot decide calls of Envoy or give back hits", "error", err)
 		},
 	})
 	if err != nil {
@@ -152,8 +151,10 @@ func (e *edge) admit(ctx context.Context, method string) (context.Context, error
 	if method == healthpb.Health_Check_FullMethodName || method == healthpb.Health_Watch_FullMethodName {
 		return ctx, nil
 	}
-	if err := e.waitForStart(ctx); err != nil {
-		return nil, err
+	if !e.hasStarted() {
+		if err := e.waitForStart(ctx); err != nil {
+			return nil, err
+		}
 	}
 	if e.guard.Open() {
 		return ctx, nil
@@ -182,11 +183,6 @@ func (e *edge) admit(ctx context.Context, method string) (context.Context, error
 }
 
 func (e *edge) waitForStart(ctx context.Context) error {
-	select {
-	case <-e.started:
-		return nil
-	default:
-	}
 	select {
 	case <-e.started:
 		return nil

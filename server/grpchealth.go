@@ -24,12 +24,8 @@ type grpcHealth struct {
 }
 
 func (h *grpcHealth) status() healthpb.HealthCheckResponse_ServingStatus {
-	select {
-	case <-h.app.edge.started:
-		if h.app.notReady() == "" {
-			return healthpb.HealthCheckResponse_SERVING
-		}
-	default:
+	if h.app.edge.hasStarted() && h.app.notReady() == "" {
+		return healthpb.HealthCheckResponse_SERVING
 	}
 	return healthpb.HealthCheckResponse_NOT_SERVING
 }

@@ -92,35 +92,22 @@ type TLSHealth struct {
 	ExpiresAt time.Time `json:"expiresAt"`
 }
 
-const liveAnswer = "alive\n"
-
 // live answers liveness probes.
-func live(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	_, _ = w.Write([]byte(liveAnswer))
-}
+func live(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "alive\n") }
 
-// ready answers readiness probes: rules are loaded and the server does not drain.
-// A server without its Redis is ready, since onFailure of the rules decides.
-func (a *App) ready(w http.ResponseWriter, _ *http.Request) {
-	if reason := a.notReady(); reason != "" {
-		notReady(w, http.StatusServiceUnavailable, reason)
-		return
-	}
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	_, _ = w.Write([]byte("ready\n"))
-}
-
-// healthcheckPath is where envoyproxy/ratelimit answers probes.
+// healthcheckPath is where envoyproxy/ratelimit answers readiness probes.
 const healthcheckPath = "/healthcheck"
 
-// healthcheck is ready with the answers of envoyproxy/ratelimit.
-func (a *App) healthcheck(w http.ResponseWriter, _ *http.Request) {
-	if reason := a.notReady(); reason != "" {
-		notReady(w, http.StatusInternalServerError, reason)
-		return
+// ready returns the answer to readiness probes: rules are loaded and the server does not
+// drain. A server without its Redis is ready, since onFailure of the rules decides.
+func (a *App) ready(answer string, failure int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		if reason := a.notReady(); reason != "" {
+			plain(w, failure, "not ready: "+reason+"\n")
+			return
+		}
+		plain(w, http.StatusOK, answer)
 	}
-	_, _ = w.Write([]byte("OK"))
 }
 
 // notReady returns why the server is not ready, empty if it is.
@@ -136,10 +123,10 @@ func (a *App) notReady() string {
 	return "no rules are loaded"
 }
 
-func notReady(w http.ResponseWriter, status int, reason string) {
+func plain(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write([]byte("not ready: " + reason + "\n"))
+	_, _ = w.Write([]byte(text))
 }
 
 func (a *App) health(w http.ResponseWriter, r *http.Request) {

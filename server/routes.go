@@ -80,7 +80,7 @@ func (a *App) public() (http.Handler, error) {
 		mux.Handle(forwardauth.Path, a.watch.metrics.Route(forwardauth.Path, a.watch.tracing.PublicRoute(forwardauth.Path, handler)))
 	}
 	a.observe(mux, protect)
-	mux.HandleFunc("GET "+healthcheckPath, a.healthcheck)
+	mux.HandleFunc("GET "+healthcheckPath, a.ready("OK", http.StatusInternalServerError))
 	return withNotFound(mux), nil
 }
 
@@ -132,7 +132,7 @@ func (a *App) observe(mux *http.ServeMux, protect func(http.Handler) http.Handle
 		return protect(a.edge.guard.OnlyAll(config.RoleRead, next))
 	}
 	mux.HandleFunc("GET /healthz", live)
-	mux.HandleFunc("GET /readyz", a.ready)
+	mux.HandleFunc("GET /readyz", a.ready("ready\n", http.StatusServiceUnavailable))
 	a.watch.route(mux, "GET /v1/health", read(http.HandlerFunc(a.health)))
 	if a.config.Telemetry.Metrics {
 		mux.Handle("GET /metrics", read(a.watch.metrics.Handler()))

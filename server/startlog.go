@@ -14,11 +14,7 @@ import (
 // logStart logs what the server consists of.
 func (a *App) logStart() {
 	c := a.config
-	file := c.File()
-	if file == "" {
-		file = "none"
-	}
-	attrs := append([]any{"version", a.version, "config", file}, a.storeAttrs()...)
+	attrs := append([]any{"version", a.version, "config", cmp.Or(c.File(), "none")}, a.storeAttrs()...)
 	attrs = append(attrs, "rules", a.feed.source.Kind, "rulesAt", rulesAt(c), "reload", string(a.feed.strategy))
 	if c.Reload.Enabled {
 		attrs = append(attrs, "pollingInterval", c.Reload.PollingInterval.String())
@@ -104,20 +100,14 @@ func rulesAt(c *config.Config) string {
 // authentication returns the configured ways of authentication.
 func authentication(s *config.Server) string {
 	var ways []string
-	for _, way := range []struct {
-		name string
-		used bool
-	}{
-		{"tokens", len(s.Auth.Tokens) > 0 || s.Auth.TokensFile != ""},
-		{"oidc", s.Auth.OIDC.Issuer != ""},
-		{"client certificates", len(s.Auth.Certificates) > 0 || s.TLS.ClientCAFile != ""},
-	} {
-		if way.used {
-			ways = append(ways, way.name)
-		}
+	if len(s.Auth.Tokens) > 0 || s.Auth.TokensFile != "" {
+		ways = append(ways, "tokens")
 	}
-	if len(ways) == 0 {
-		return "none"
+	if s.Auth.OIDC.Issuer != "" {
+		ways = append(ways, "oidc")
 	}
-	return strings.Join(ways, ",")
+	if len(s.Auth.Certificates) > 0 || s.TLS.ClientCAFile != "" {
+		ways = append(ways, "client certificates")
+	}
+	return cmp.Or(strings.Join(ways, ","), "none")
 }

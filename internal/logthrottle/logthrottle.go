@@ -2,6 +2,8 @@
 package logthrottle
 
 import (
+	"context"
+	"log/slog"
 	"sync"
 	"time"
 )
@@ -30,4 +32,11 @@ func (t *Throttle) Allow(now time.Time) (ok bool, suppressed int) {
 	}
 	suppressed, t.suppressed, t.last = t.suppressed, 0, now
 	return true, suppressed
+}
+
+// Log logs a line if one is allowed now, with the number of suppressed ones.
+func (t *Throttle) Log(ctx context.Context, logger *slog.Logger, level slog.Level, message string, args ...any) {
+	if ok, suppressed := t.Allow(time.Now()); ok {
+		logger.Log(ctx, level, message, append(args, "suppressed", suppressed)...)
+	}
 }

@@ -1,7 +1,10 @@
 package logthrottle_test
 
 import (
+	"log/slog"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fluxgate/fluxgate/internal/logthrottle"
@@ -20,4 +23,20 @@ func TestThrottle_Allow(t *testing.T) {
 			t.Errorf("line %d: %t, %d", i, ok, suppressed)
 		}
 	}
+}
+
+// Log logs one line an interval, and how many were suppressed before it.
+func TestThrottle_Log(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said strings.Builder
+		throttle, log := logthrottle.New(time.Minute), slog.New(slog.NewTextHandler(&said, nil))
+		for range 5 {
+			throttle.Log(t.Context(), log, slog.LevelWarn, "late", "by", 3)
+			time.Sleep(20 * time.Second)
+		}
+		lines := strings.Split(said.String(), "\n")
+		if len(lines) != 3 || !strings.HasSuffix(lines[0], "level=WARN msg=late by=3 suppressed=0") || !strings.HasSuffix(lines[1], "suppressed=2") {
+			t.Errorf("logged %q", lines)
+		}
+	})
 }

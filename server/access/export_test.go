@@ -6,7 +6,7 @@ import "time"
 func (g *Guard) SetClock(now func() time.Time) {
 	g.now = now
 	if g.oidc != nil {
-		g.oidc.now, g.oidc.keys.now = now, now
+		g.oidc.now = now
 	}
 }
 

@@ -64,7 +64,7 @@ func TestKeys_Garbage(t *testing.T) {
 	}
 }
 
-// A wrong signature by a known key fetches no keys.
+// Wrong signatures by a known key cause few fetches of keys.
 func TestKeys_WrongSignature(t *testing.T) {
 	issuer, guard := issued(t)
 	for range 10 {
@@ -72,7 +72,7 @@ func TestKeys_WrongSignature(t *testing.T) {
 			t.Fatalf("%s (%v)", got, err)
 		}
 	}
-	if asked := issuer.Asked(); asked != 1 {
+	if asked := issuer.Asked(); asked > access.AskBurst {
 		t.Errorf("it asked %d times", asked)
 	}
 }

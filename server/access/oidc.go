@@ -9,37 +9,37 @@ import (
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
-	"github.com/go-jose/go-jose/v4"
 
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/server/config"
 )
 
 // signing are the accepted algorithms: asymmetric ones only.
-var signing = []jose.SignatureAlgorithm{
-	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
+var signing = []string{
+	oidc.RS256, oidc.RS384, oidc.RS512, oidc.PS256, oidc.PS384, oidc.PS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.EdDSA,
 }
 
 // provider accepts the tokens of one issuer.
 type provider struct {
 	config   *config.OIDC
 	verifier oidc.Config
-	keys     *keys
+	keys     keys
 	accepted cache
 	now      func() time.Time
 }
 
 func newProvider(c *config.OIDC, log *slog.Logger) *provider {
-	p := &provider{config: c, keys: newKeys(c, log), now: time.Now}
-	p.verifier = oidc.Config{ClientID: c.Audience, Now: func() time.Time { return p.now() }}
-	for _, algorithm := range signing {
-		p.verifier.SupportedSigningAlgs = append(p.verifier.SupportedSigningAlgs, string(algorithm))
+	p := &provider{config: c, now: time.Now}
+	p.keys = keys{
+		issuer: string(c.Issuer), log: log, timeout: fetchTimeout,
+		now: func() time.Time { return p.now() },
 	}
+	p.verifier = oidc.Config{ClientID: c.Audience, SupportedSigningAlgs: signing, Now: p.keys.now}
 	return p
 }
 
 func (p *provider) reload() error {
-	if err := p.keys.loadCA(); err != nil {
+	if err := p.keys.loadCA(p.config.CAFile); err != nil {
 		return err
 	}
 	p.accepted.clear()
@@ -53,10 +53,21 @@ func (p *provider) identify(ctx context.Context, raw string, sum [sha256.Size]by
 	if who := p.accepted.find(sum, now); who != nil {
 		return who, nil
 	}
-	signature := &signature{keys: p.keys}
-	token, err := oidc.NewVerifier(string(p.config.Issuer), signature, &p.verifier).Verify(ctx, raw)
-	if err != nil {
-		return nil, signature.refusal(err)
+	// go-oidc keeps only the text of this error.
+	refused := badToken("is malformed, or has a signature algorithm that is not accepted")
+	token, err := oidc.NewVerifier(p.keys.issuer, keySetFunc(func(ctx context.Context, token string) ([]byte, error) {
+		var payload []byte
+		payload, refused = p.keys.verify(ctx, token)
+		return payload, refused
+	}), &p.verifier).Verify(ctx, raw)
+	var expired *oidc.TokenExpiredError
+	switch {
+	case refused != nil:
+		return nil, refused
+	case errors.As(err, &expired):
+		return nil, badToken("has expired")
+	case err != nil:
+		return nil, badToken("has another issuer or audience, or is not valid yet")
 	}
 	var claims map[string]any
 	if err := token.Claims(&claims); err != nil {
@@ -132,38 +143,9 @@ func words(value any) []string {
 	return nil
 }
 
-// signature checks the signature of one token. It keeps the error, of which
-// go-oidc would keep the text only.
-type signature struct {
-	keys    *keys
-	checked bool
-	err     error
-}
+// keySetFunc is an [oidc.KeySet].
+type keySetFunc func(ctx context.Context, token string) ([]byte, error)
 
-// VerifySignature implements [oidc.KeySet]. It is called for tokens with an
-// algorithm in signing.
-func (s *signature) VerifySignature(ctx context.Context, token string) ([]byte, error) {
-	s.checked = true
-	jws, err := jose.ParseSigned(token, signing)
-	if err != nil || len(jws.Signatures) != 1 {
-		s.err = badToken("is malformed")
-		return nil, s.err
-	}
-	var payload []byte
-	payload, s.err = s.keys.verify(ctx, jws)
-	return payload, s.err
-}
-
-// refusal returns why a token is not accepted, without a part of the token.
-func (s *signature) refusal(err error) error {
-	var expired *oidc.TokenExpiredError
-	switch {
-	case s.err != nil:
-		return s.err
-	case !s.checked:
-		return badToken("is malformed, or has a signature algorithm that is not accepted")
-	case errors.As(err, &expired):
-		return badToken("has expired")
-	}
-	return badToken("has another issuer or audience, or is not valid yet")
+func (f keySetFunc) VerifySignature(ctx context.Context, token string) ([]byte, error) {
+	return f(ctx, token)
 }

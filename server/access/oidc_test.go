@@ -109,7 +109,7 @@ func TestOIDC_Refused(t *testing.T) {
 		}
 	}
 	for name, says := range map[string]string{
-		"expired": "has expired", "signed by another": "an invalid signature", "with an unknown key": "not signed by a key of the issuer",
+		"expired": "has expired", "signed by another": "not signed by a key of the issuer", "with an unknown key": "not signed by a key of the issuer",
 		"not signed": "signature algorithm that is not accepted", "symmetric 1": "signature algorithm that is not accepted", "for another audience": "another issuer or audience", "about two lines": "no valid name in claim sub",
 	} {
 		if _, err := bear(guard, tokens[name]); !strings.Contains(err.Error(), says) {

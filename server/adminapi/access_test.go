@@ -86,9 +86,9 @@ func (s *identity) verdict(role config.Role, ruleSet string) int {
 // Each operation is permitted to exactly the callers with the role in its description.
 func TestAccess_Roles(t *testing.T) {
 	issuer := accesstest.NewIssuer(t)
-	r := start(t, func(s *settings) {
+	withIssuer := func(s *settings) {
 		s.server.Auth.OIDC = config.OIDC{Issuer: config.URI(issuer.URL), Audience: accesstest.Audience, NameClaim: "sub", RolesClaim: "roles", RuleSetsClaim: ""}
-	})
+	}
 	check, read := []config.Role{config.RoleCheck}, []config.Role{config.RoleRead}
 	write := []config.Role{config.RoleRead, config.RoleWrite}
 	claims := map[string]any{"roles": []string{"read", "write"}}
@@ -110,7 +110,8 @@ func TestAccess_Roles(t *testing.T) {
 		"OIDC, another audience":         {token: issuer.Token(map[string]any{"roles": []string{"write"}, "aud": "others"})},
 	}
 	asked := 0
-	for _, op := range operations(t, r) {
+	for _, op := range operations(t, start(t, withIssuer)) {
+		r := start(t, withIssuer) // an audit has at most a hundred attempts of unauthenticated callers in a minute
 		role := op.role(t)
 		for name, who := range people {
 			for _, ruleSet := range []string{"mine", "yours"} {
@@ -148,13 +149,13 @@ func TestAccess_Roles(t *testing.T) {
 				}
 			}
 		}
-	}
-	t.Logf("%d requests by %d callers", asked, len(people))
-	for _, id := range []string{"mine", "yours"} {
-		if history, err := r.rules.History(t.Context(), id, 0, 0); err != nil || len(history) != 0 {
-			t.Errorf("%d revisions of %s were made by empty requests, error %v", len(history), id, err)
+		for _, id := range []string{"mine", "yours"} {
+			if history, err := r.rules.History(t.Context(), id, 0, 0); err != nil || len(history) != 0 {
+				t.Errorf("%d revisions of %s were made by empty requests, error %v", len(history), id, err)
+			}
 		}
 	}
+	t.Logf("%d requests by %d callers", asked, len(people))
 }
 
 // lastSeq returns the number of the last record, 0 if there is none.

@@ -174,5 +174,5 @@ func (a *API) audit(ctx context.Context, r *audit.Record, status int, detail str
 	case r.Outcome == "":
 		r.Outcome = audit.Changed
 	}
-	_ = a.config.Audit.Write(context.WithoutCancel(ctx), *r) // it logs errors, and Broken reports them
+	a.config.Audit.Write(context.WithoutCancel(ctx), *r)
 }

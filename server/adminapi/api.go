@@ -16,6 +16,7 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/server/access"
 	"github.com/fluxgate/fluxgate/server/audit"
+	"github.com/fluxgate/fluxgate/server/insight"
 	"github.com/fluxgate/fluxgate/server/slots"
 )
 
@@ -28,7 +29,7 @@ type Config struct {
 	// server. Nil means no counters.
 	Counters func(ruleSet string) []admin.Counter
 	// Insight returns what happens now. Nil means that there are no such operations.
-	Insight Insight
+	Insight *insight.Insight
 	// Changed is called after every change, before it is answered, so that the
 	// change is in effect on this server. Nil means no call.
 	Changed func(*http.Request)

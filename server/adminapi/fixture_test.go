@@ -23,6 +23,7 @@ import (
 	"github.com/fluxgate/fluxgate/server/audit"
 	"github.com/fluxgate/fluxgate/server/config"
 	"github.com/fluxgate/fluxgate/server/insight"
+	"github.com/fluxgate/fluxgate/server/telemetry"
 	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/memstore"
 )
@@ -51,8 +52,10 @@ type rig struct {
 type settings struct {
 	changed func() // called after a change
 	server  config.Server
-	audit   audit.Config
-	rate    int64
+	// auditFile gets the audit, auditLog too.
+	auditFile string
+	auditLog  *slog.Logger
+	rate      int64
 	// bodyTimeout bounds the reading of a body.
 	bodyTimeout time.Duration
 	source      rules.Editor
@@ -64,7 +67,7 @@ type settings struct {
 
 func start(t testing.TB, change ...func(*settings)) *rig {
 	t.Helper()
-	s := settings{rate: 1_000_000, audit: audit.Config{MaxAnonymous: 1_000_000}}
+	s := settings{rate: 1_000_000, auditLog: slog.New(slog.DiscardHandler)}
 	s.server.Auth.Tokens = []config.Token{
 		token("reader", tokenRead, nil, config.RoleRead), token("writer", tokenWrite, nil, config.RoleWrite),
 		token("service", tokenCheck, nil, config.RoleCheck), token("tenant", tokenOne, []string{"mine"}, config.RoleWrite),
@@ -76,9 +79,8 @@ func start(t testing.TB, change ...func(*settings)) *rig {
 	}
 	guard, err := access.New(&s.server, nil)
 	do(t, err)
-	r.audit, err = audit.New(s.audit)
+	r.audit, err = audit.New(s.auditFile, s.auditLog)
 	do(t, err)
-	t.Cleanup(func() { do(t, r.audit.Close()) })
 	if s.store == nil {
 		s.store, err = memstore.New(memstore.Config{})
 		do(t, err)
@@ -88,7 +90,7 @@ func start(t testing.TB, change ...func(*settings)) *rig {
 	t.Cleanup(func() { do(t, loaded.Close()) })
 	recorder := insight.NewRecorder(insight.RecorderConfig{Engine: func() *fluxgate.Engine { return r.engine }})
 	r.insight = insight.New(recorder, insight.Config{})
-	r.engine, err = fluxgate.New(s.store, loaded, fluxgate.WithObserver(recorder), fluxgate.WithOnFailure(rules.FailClosed))
+	r.engine, err = fluxgate.New(s.store, loaded, fluxgate.WithObserver(telemetry.New(telemetry.Config{Recorder: recorder})), fluxgate.WithOnFailure(rules.FailClosed))
 	do(t, err)
 	r.op = admin.NewDirect(s.source, func() *fluxgate.Engine { return r.engine }, "")
 	r.api, err = adminapi.New(adminapi.Config{

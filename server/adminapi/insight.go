@@ -1,21 +1,12 @@
 package adminapi
 
 import (
-	"cmp"
 	"context"
 
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/server/config"
 	"github.com/fluxgate/fluxgate/server/insight"
 )
-
-// Insight returns what happens now, as far as a caller may see it. Its errors are those
-// of requests that end before the answer.
-type Insight interface {
-	Live(ctx context.Context, q admin.LiveQuery, view insight.View) (*admin.Live, error)
-	Fleet(ctx context.Context, view insight.View) (*admin.Fleet, error)
-	Callers(ctx context.Context, q admin.CallersQuery, view insight.View) (*admin.Callers, error)
-}
 
 func (a *API) registerInsight() {
 	if a.config.Insight == nil {
@@ -62,22 +53,15 @@ func (a *API) live(ctx context.Context, in *struct {
 	if err := in.check(); err != nil {
 		return nil, err
 	}
-	ofServer := in.Rule != "" || in.Range == admin.RangeHour
-	if ofServer && in.Scope == admin.ScopeFleet {
+	if in.Scope == admin.ScopeFleet && (in.Rule != "" || in.Range == admin.RangeHour) {
 		return nil, invalidAt("query.scope", "must be server for a rule and for the last hour")
 	}
-	if in.Scope == "" {
-		in.Scope = admin.ScopeFleet
-		if ofServer {
-			in.Scope = admin.ScopeServer
-		}
-	}
 	q := admin.LiveQuery{Scope: in.Scope, Range: in.Range, RuleSet: in.RuleSet, Rule: in.Rule, Limit: in.Limit}
-	return a.config.Insight.Live(ctx, q, viewOf(ctx))
+	return a.config.Insight.Live(ctx, q, viewOf(ctx)), nil
 }
 
 func (a *API) fleet(ctx context.Context, _ *struct{}) (*admin.Fleet, error) {
-	return a.config.Insight.Fleet(ctx, viewOf(ctx))
+	return a.config.Insight.Fleet(ctx, viewOf(ctx)), nil
 }
 
 func (a *API) callers(ctx context.Context, in *struct {
@@ -88,7 +72,6 @@ func (a *API) callers(ctx context.Context, in *struct {
 	if err := in.check(); err != nil {
 		return nil, err
 	}
-	outcome := cmp.Or(in.Outcome, admin.CallersLimited)
-	q := admin.CallersQuery{RuleSet: in.RuleSet, Rule: in.Rule, Outcome: outcome, Limit: in.Limit}
-	return a.config.Insight.Callers(ctx, q, viewOf(ctx))
+	q := admin.CallersQuery{RuleSet: in.RuleSet, Rule: in.Rule, Outcome: in.Outcome, Limit: in.Limit}
+	return a.config.Insight.Callers(ctx, q, viewOf(ctx)), nil
 }

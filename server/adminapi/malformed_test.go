@@ -8,14 +8,13 @@ import (
 	"testing"
 
 	"github.com/fluxgate/fluxgate/internal/testenv"
-	"github.com/fluxgate/fluxgate/server/audit"
 )
 
 // listening collects the logs of the API and the audit.
 func listening(to *testenv.LogBuffer) func(*settings) {
 	return func(s *settings) {
 		s.log = to.Logger()
-		s.audit = audit.Config{Logger: s.log}
+		s.auditLog = s.log
 	}
 }
 

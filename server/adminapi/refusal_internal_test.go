@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -47,7 +48,7 @@ func TestAccess_NoRole(t *testing.T) {
 			if open {
 				auth.Auth = config.Auth{}
 			}
-			reached, log := false, must(audit.New(audit.Config{}))
+			reached, log := false, must(audit.New("", slog.New(slog.DiscardHandler)))
 			a := &API{
 				slots:  slots.New(1, 1, time.Second),
 				config: Config{Operator: admin.NewDirect(memrules.New(memrules.Config{}), nil, ""), Guard: must(access.New(&auth, nil)), Audit: log, Rate: 600, Clients: new(clientip.Resolver)},

@@ -2,6 +2,7 @@ package audit_test
 
 import (
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,32 +13,22 @@ import (
 
 // A file that was moved or deleted is created again.
 func TestFile_Moved(t *testing.T) {
-	reload := func(l *audit.Log) error { return l.Reload() }
-	nothing := func(*audit.Log) error { return nil }
-	for name, c := range map[string]struct {
-		take func(file string) error
-		then func(*audit.Log) error
-	}{
-		"moved":                {func(file string) error { return os.Rename(file, file+".1") }, nothing},
-		"moved, with a reload": {func(file string) error { return os.Rename(file, file+".1") }, reload},
-		"deleted":              {os.Remove, nothing},
-		"replaced": {func(file string) error {
+	for name, take := range map[string]func(file string) error{
+		"moved":   func(file string) error { return os.Rename(file, file+".1") },
+		"deleted": os.Remove,
+		"replaced": func(file string) error {
 			return errors.Join(os.Rename(file, file+".1"), os.WriteFile(file, nil, 0o600))
-		}, nothing},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "audit.log")
-			log := open(t, audit.Config{File: file})
-			for n := range int64(3) {
-				if n == 1 {
-					if err := errors.Join(c.take(file), c.then(log)); err != nil {
-						t.Fatal(err)
-					}
-				}
-				if err := log.Write(t.Context(), change(n)); err != nil {
-					t.Fatal(err)
-				}
+			log, _ := open(t, file)
+			write(t, log, change(0))
+			if err := take(file); err != nil {
+				t.Fatal(err)
 			}
+			write(t, log, change(1))
+			write(t, log, change(2))
 			if found := lines(t, file); len(found) != 2 || found[0].Seq != 2 || found[1].Seq != 3 {
 				t.Errorf("the file has %+v", found)
 			}
@@ -50,74 +41,46 @@ func TestFile_Moved(t *testing.T) {
 	}
 }
 
-// A file that cannot be created again breaks the log.
-func TestFile_NotCreated(t *testing.T) {
+// A file that cannot be written breaks the log until the next record that can be.
+func TestFile_NotWritten(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "audit.log")
-	log := open(t, audit.Config{File: file})
-	if err := errors.Join(log.Write(t.Context(), change(1)), os.Rename(file, file+".1"), os.Mkdir(file, 0o700)); err != nil {
+	log, said := open(t, file)
+	write(t, log, change(1))
+	if err := errors.Join(os.Rename(file, file+".1"), os.Mkdir(file, 0o700)); err != nil {
 		t.Fatal(err)
 	}
-	if err := log.Reload(); err == nil {
-		t.Error("a folder was opened")
-	}
-	if err := log.Write(t.Context(), change(2)); err == nil || log.Broken() == nil {
-		t.Errorf("%v, broken: %v", err, log.Broken())
-	}
-	if n := len(lines(t, file+".1")); n != 1 {
-		t.Errorf("%d lines are where nobody looks", n)
-	}
-	if err := errors.Join(os.Remove(file), log.Write(t.Context(), change(3)), log.Broken()); err != nil {
-		t.Error(err)
-	}
-	if found := lines(t, file); len(found) != 2 || found[0].Operation != "audit-gap" || found[1].Seq != 3 {
-		t.Errorf("%+v", found)
-	}
-}
-
-// An incomplete line stays a line of its own.
-func TestFile_TornLine(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "audit.log")
-	if err := os.WriteFile(file, []byte("{\"seq\":1}\n{\"seq\":2,\"wh"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	log := open(t, audit.Config{File: file})
 	for range 2 {
-		if err := log.Write(t.Context(), change(1)); err != nil {
-			t.Fatal(err)
+		log.Write(t.Context(), change(2))
+		if err := log.Broken(); err == nil || !strings.HasPrefix(err.Error(), "writing the audit: ") {
+			t.Errorf("broken: %v", err)
 		}
 	}
-	found := lines(t, file)
-	if len(found) != 4 || found[0].Seq != 1 || found[1].Seq != 0 || found[2].Who != "token:ci" || found[3].Seq != 2 {
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if log.Broken() == nil {
+		t.Error("nothing was written, and it is not broken")
+	}
+	write(t, log, change(3))
+	if found := lines(t, file); len(found) != 1 || found[0].Seq != 4 {
 		t.Errorf("%+v", found)
+	}
+	text := said.String()
+	if strings.Count(text, "msg=audit ") != 4 || strings.Count(text, "level=ERROR") != 2 ||
+		!strings.Contains(text, "until one can be written\" seq=2 error=") || !strings.Contains(text, "until one can be written\" seq=3 error=") {
+		t.Errorf("logged\n%s", text)
+	}
+	if len(log.Recent(0, 0, nil)) != 4 {
+		t.Error("not all are in memory")
 	}
 }
 
 // A file that cannot be opened is an error.
 func TestFile_NotOpened(t *testing.T) {
 	folder := t.TempDir()
-	for name, config := range map[string]audit.Config{
-		"a folder": {File: folder}, "nowhere": {File: filepath.Join(folder, "no", "audit.log")}, "a device": {File: os.DevNull},
-	} {
-		if log, err := audit.New(config); err == nil {
+	for name, file := range map[string]string{"a folder": folder, "nowhere": filepath.Join(folder, "no", "audit.log")} {
+		if _, err := audit.New(file, slog.New(slog.DiscardHandler)); err == nil {
 			t.Errorf("%s: no error", name)
-			_ = log.Close()
 		}
-	}
-}
-
-// A write to a closed log is an error.
-func TestLog_Closed(t *testing.T) {
-	log := open(t, audit.Config{File: filepath.Join(t.TempDir(), "audit.log")})
-	for range 2 {
-		if err := log.Close(); err != nil {
-			t.Error(err)
-		}
-	}
-	err := log.Write(t.Context(), change(1))
-	if err == nil || log.Broken() == nil || !strings.HasPrefix(err.Error(), "writing the audit: ") {
-		t.Errorf("%v, %v", err, log.Broken())
-	}
-	if len(log.Recent(0, 0, nil)) != 1 {
-		t.Error("the record is not in memory")
 	}
 }

@@ -4,62 +4,43 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"slices"
 	"sync"
 	"time"
 )
 
-// Config configures a [Log]. Its zero value works.
-type Config struct {
-	// File gets the records beside the server's log. Empty means no file.
-	File string
-	// Logger is the server's log. It gets all records, whatever its level. Nil
-	// means none.
-	Logger *slog.Logger
-	// Keep is how many records are kept in memory: as many changes and as many
-	// others, at most 8 MiB each. 0 means 1,000.
-	Keep int
-	// MaxAnonymous is how many attempts of unauthenticated callers from one
-	// address are recorded in a minute. Further ones are counted. 0 means 10.
-	MaxAnonymous int
-}
+// Unauthenticated is the name of callers without a valid identity.
+const Unauthenticated = "unauthenticated"
+
+// maxAnonymous is how many attempts of unauthenticated callers are recorded in a
+// minute, so that they cannot fill the disk.
+const maxAnonymous = 100
 
 // Log keeps records. It is safe for concurrent use.
 type Log struct {
-	log      *slog.Logger
-	keep     int
-	patience time.Duration
-	turn     chan struct{} // full while the file is used
-	file     *file         // nil if there is none
+	log  *slog.Logger
+	file string // empty: none
+
+	writing   sync.Mutex // held during a write: the file has the records in order
+	torn      bool       // the last write was incomplete
+	written   uint64
+	began     time.Time // of the minute in which anonymous attempts are counted
+	anonymous int
 
 	mu              sync.Mutex // not held during a write
-	since           time.Time  // when the current turn began
 	broken          error
-	missed          int // records that are not in the file
-	written         uint64
 	changes, others ring
-	throttle        anonymousThrottle
 }
 
-// New opens a log. A file that cannot be opened is an error.
-func New(config Config) (*Log, error) {
-	l := &Log{log: slog.New(slog.DiscardHandler), keep: config.Keep, patience: patience, turn: make(chan struct{}, 1)}
-	if l.keep <= 0 {
-		l.keep = 1_000
-	}
-	if l.throttle.max = config.MaxAnonymous; l.throttle.max <= 0 {
-		l.throttle.max = 10
-	}
-	if config.Logger != nil {
-		l.log = slog.New(allLevels{config.Logger.Handler()})
-	}
-	if config.File == "" {
-		return l, nil
-	}
-	l.file = &file{name: config.File}
-	if err := l.file.open(); err != nil {
+// New returns a log that writes to the server's log, whatever its level, and to a
+// file unless its name is empty. A file that cannot be opened is an error.
+func New(file string, log *slog.Logger) (*Log, error) {
+	l := &Log{log: slog.New(allLevels{log.Handler()}), file: file}
+	if err := l.append(nil); err != nil {
 		return nil, fmt.Errorf("opening the audit file: %w", err)
 	}
 	return l, nil
@@ -70,75 +51,39 @@ type allLevels struct{ slog.Handler }
 
 func (allLevels) Enabled(context.Context, slog.Level) bool { return true }
 
-// Write numbers and writes a record. The error is that of the file; the record is
-// in the server's log and in memory in any case. Attempts of unauthenticated
-// callers beyond the bound are only counted.
-func (l *Log) Write(ctx context.Context, r Record) error {
+// Write numbers and writes a record. An error of the file is logged, and returned by
+// [Log.Broken]. Attempts of unauthenticated callers beyond the bound are only counted.
+func (l *Log) Write(ctx context.Context, r Record) {
 	r.bound()
-	now := time.Now()
-	if r.Time.IsZero() {
-		r.Time = now
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	if now := time.Now(); now.Sub(l.began) >= time.Minute {
+		more := l.anonymous - maxAnonymous
+		began := l.began.UTC().Format(time.RFC3339)
+		l.began, l.anonymous = now, 0
+		if more > 0 {
+			l.write(ctx, &Record{
+				Who: Unauthenticated, Operation: "audit-more", Outcome: Refused,
+				Detail: fmt.Sprintf("%d more attempts were not recorded in the minute from %s.", more, began),
+			})
+		}
 	}
-	r.Time = r.Time.UTC()
-	var due []Record
-	l.mu.Lock()
-	if l.throttle.over(now) {
-		due = l.throttle.end(now)
+	if r.Who == Unauthenticated && r.Outcome != Changed {
+		if l.anonymous++; l.anonymous > maxAnonymous {
+			return
+		}
 	}
-	if !l.throttle.count(&r, now) {
-		due = append(due, r)
-	}
-	l.mu.Unlock()
-	return l.writeAll(ctx, due)
+	l.write(ctx, &r)
 }
 
-// writeAll writes records. The error is that of the last.
-func (l *Log) writeAll(ctx context.Context, records []Record) error {
-	var err error
-	for i := range records {
-		err = l.writeOne(ctx, &records[i])
-	}
-	return err
-}
-
-func (l *Log) writeOne(ctx context.Context, r *Record) error {
-	if l.file == nil {
-		l.record(ctx, r)
-		return nil
-	}
-	err := l.begin()
-	if err == nil {
-		defer l.end()
-	}
-	l.record(ctx, r)
-	if err == nil {
-		err = l.append(r)
-	}
-	if err == nil {
-		return nil
-	}
-	l.mu.Lock()
-	first := l.broken == nil
-	broken := fmt.Errorf("writing the audit: %w", err)
-	l.missed++
-	l.broken = broken
-	l.mu.Unlock()
-	if first {
-		l.log.ErrorContext(ctx,
-			"cannot write the audit file: changes through the admin API are refused until it can be written", "error", err)
-	}
-	return broken
-}
-
-// record numbers a record, keeps it in memory and writes it to the server's log.
-func (l *Log) record(ctx context.Context, r *Record) {
-	l.mu.Lock()
+func (l *Log) write(ctx context.Context, r *Record) {
 	l.written++
-	r.Seq = l.written
+	r.Seq, r.Time = l.written, time.Now().UTC()
+	l.mu.Lock()
 	if r.Outcome == Changed {
-		l.changes.add(r, l.keep)
+		l.changes.add(r)
 	} else {
-		l.others.add(r, l.keep)
+		l.others.add(r)
 	}
 	l.mu.Unlock()
 	level := slog.LevelInfo
@@ -146,43 +91,39 @@ func (l *Log) record(ctx context.Context, r *Record) {
 		level = slog.LevelWarn
 	}
 	l.log.LogAttrs(ctx, level, "audit", r.attributes()...)
-}
-
-// append writes a record to the file, or none, after a line about the records
-// that are missing before it. The caller has the turn.
-func (l *Log) append(r *Record) error {
-	l.mu.Lock()
-	missed := l.missed
-	l.mu.Unlock()
-	var records []*Record
-	if missed > 0 {
-		records = append(records, &Record{
-			Time: time.Now().UTC(), Who: "fluxgate", Operation: "audit-gap", Outcome: Failed,
-			Detail: fmt.Sprintf("%d records before this one could not be written here: see the server's log", missed),
-		})
+	line, err := json.Marshal(r)
+	if err == nil {
+		err = l.append(append(line, '\n'))
 	}
-	if r != nil {
-		records = append(records, r)
-	}
-	if len(records) == 0 {
-		return nil
-	}
-	var lines []byte
-	for _, record := range records {
-		text, err := json.Marshal(record)
-		if err != nil {
-			return fmt.Errorf("encoding a record: %w", err)
-		}
-		lines = append(append(lines, text...), '\n')
-	}
-	if err := l.file.write(lines); err != nil {
-		return err
+	if err != nil {
+		l.log.ErrorContext(ctx,
+			"cannot write an audit record to the file: changes through the admin API are refused until one can be written",
+			"seq", r.Seq, "error", err)
+		err = fmt.Errorf("writing the audit: %w", err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.missed -= missed // others may have failed in the meantime
-	l.broken = nil
-	return nil
+	l.broken = err
+}
+
+// append appends a line to the file in one write. An incomplete line stays a line of its
+// own.
+func (l *Log) append(line []byte) error {
+	if l.file == "" {
+		return nil
+	}
+	file, err := os.OpenFile(l.file, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	if l.torn {
+		line = append([]byte{'\n'}, line...)
+	}
+	n, err := file.Write(line)
+	if n > 0 {
+		l.torn = n < len(line)
+	}
+	return errors.Join(err, file.Close())
 }
 
 // Recent returns the last visible records, newest first: at most limit of those
@@ -200,14 +141,32 @@ func (l *Log) Recent(before uint64, limit int, visible func(*Record) bool) []Rec
 	return append([]Record{}, all...)
 }
 
-// Broken returns why the last record is not in the file, or that a write hangs. It
-// is nil again after a successful write, of the next record or by [Log.Reload].
+// Broken returns why the last record is not in the file. It is nil again after a
+// successful write.
 func (l *Log) Broken() error {
-	hangs := l.hangs()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.broken == nil && hangs {
-		return fmt.Errorf("writing the audit: %w", errHangs)
-	}
 	return l.broken
+}
+
+// Bounds of a ring, in records and bytes.
+const (
+	maxRecords = 1_000
+	maxKept    = 8 << 20
+)
+
+// ring holds the last records, the oldest first.
+type ring struct {
+	records []Record
+	size    int // in bytes
+}
+
+// add adds a record and drops the oldest beyond the bounds.
+func (k *ring) add(r *Record) {
+	k.records = append(k.records, *r)
+	k.size += r.size()
+	for len(k.records) > maxRecords || k.size > maxKept {
+		k.size -= k.records[0].size()
+		k.records = slices.Delete(k.records, 0, 1)
+	}
 }

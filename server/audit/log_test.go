@@ -22,14 +22,24 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func open(t testing.TB, config audit.Config) *audit.Log {
+// open opens a log whose lines are also in a buffer.
+func open(t testing.TB, file string) (*audit.Log, *bytes.Buffer) {
 	t.Helper()
-	log, err := audit.New(config)
+	var said bytes.Buffer
+	log, err := audit.New(file, slog.New(slog.NewTextHandler(&said, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = log.Close() })
-	return log
+	return log, &said
+}
+
+// write writes a record that must be in the file.
+func write(t testing.TB, log *audit.Log, r audit.Record) {
+	t.Helper()
+	log.Write(t.Context(), r)
+	if err := log.Broken(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // lines are those of a file. What is no JSON object is an empty record.
@@ -65,12 +75,13 @@ func change(n int64) audit.Record {
 func TestLog_Write(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "audit.log")
 	var said bytes.Buffer
-	log := open(t, audit.Config{File: file, Logger: slog.New(slog.NewJSONHandler(&said, nil))})
+	log, err := audit.New(file, slog.New(slog.NewJSONHandler(&said, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
 	begin := time.Now()
 	for n := range int64(2) {
-		if err := log.Write(t.Context(), change(n)); err != nil {
-			t.Fatal(err)
-		}
+		write(t, log, change(n))
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -109,37 +120,29 @@ func TestLog_Write(t *testing.T) {
 
 // Refusals are logged as warnings.
 func TestLog_Levels(t *testing.T) {
-	var said bytes.Buffer
-	log := open(t, audit.Config{Logger: slog.New(slog.NewTextHandler(&said, nil))})
+	log, said := open(t, "")
 	for _, outcome := range []audit.Outcome{audit.Changed, audit.Unchanged, audit.Refused, audit.Failed} {
-		if err := log.Write(t.Context(), audit.Record{Outcome: outcome}); err != nil {
-			t.Error(err)
-		}
+		write(t, log, audit.Record{Outcome: outcome})
 	}
 	if text := said.String(); strings.Count(text, "level=INFO") != 2 || strings.Count(text, "level=WARN") != 2 {
 		t.Errorf("logged\n%s", text)
-	}
-	if log.Broken() != nil || log.Reload() != nil || log.Close() != nil {
-		t.Error("without a file something is broken")
 	}
 }
 
 // Recent returns pages from the newest on.
 func TestRecent_Pages(t *testing.T) {
-	log := open(t, audit.Config{Keep: 50})
-	for n := range 120 {
+	log, _ := open(t, "")
+	for n := range 2_400 {
 		set := "a"
 		if n%2 == 1 {
 			set = "b"
 		}
-		if err := log.Write(t.Context(), audit.Record{RuleSet: set}); err != nil {
-			t.Fatal(err)
-		}
+		write(t, log, audit.Record{RuleSet: set})
 	}
 	visible := func(r *audit.Record) bool { return r.RuleSet == "b" }
 	var seen []uint64
 	for before := uint64(0); ; {
-		page := log.Recent(before, 10, visible)
+		page := log.Recent(before, 100, visible)
 		for _, r := range page {
 			if r.RuleSet != "b" {
 				t.Errorf("%+v is visible", r)
@@ -151,10 +154,10 @@ func TestRecent_Pages(t *testing.T) {
 		}
 		before = page[len(page)-1].Seq
 	}
-	if len(seen) != 25 || seen[0] != 120 || seen[24] != 72 {
+	if len(seen) != 500 || seen[0] != 2_400 || seen[499] != 1_402 {
 		t.Errorf("seen %v", seen)
 	}
-	if all := log.Recent(0, 0, nil); len(all) != 50 || all[49].Seq != 71 {
+	if all := log.Recent(0, 0, nil); len(all) != 1_000 || all[999].Seq != 1_401 {
 		t.Errorf("%d are kept", len(all))
 	}
 	if none := log.Recent(1, 10, nil); none == nil || len(none) != 0 {
@@ -165,17 +168,14 @@ func TestRecent_Pages(t *testing.T) {
 // Everything in a record is bounded.
 func TestRecord_Bounds(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "audit.log")
-	log := open(t, audit.Config{File: file})
+	log, _ := open(t, file)
 	long := strings.Repeat("é", 1_000) + "\n\x1b[31m\x00\xff"
 	huge, _ := json.Marshal(strings.Repeat("x", 70_000))
 	for name, changes := range map[string]string{"huge": string(huge), "broken": "{\n\"who\": \"me\"}\n{", "pretty": "{\n  \"a\": 1\n}"} {
 		before := len(lines(t, file))
-		err := log.Write(t.Context(), audit.Record{
+		write(t, log, audit.Record{
 			Who: long, From: long, Operation: long, RuleSet: long, Rule: long, Outcome: audit.Outcome(long), Detail: "a\nb\t\x1b\u009b\u202e\xff", Changes: json.RawMessage(changes),
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		all := lines(t, file)
 		r := all[len(all)-1]
 		if len(all) != before+1 || r.Detail != "a\nb\t\uFFFD\uFFFD\uFFFD\uFFFD" {
@@ -200,13 +200,11 @@ func TestRecord_Bounds(t *testing.T) {
 // Texts are cut to a number of characters, whatever their encoding, and changes
 // to the size of their JSON.
 func TestRecord_LongTexts(t *testing.T) {
-	log := open(t, audit.Config{})
+	log, _ := open(t, "")
 	for _, part := range []string{"\x01", "\n", "\t", `"`, "<", "\xff", "\u202e", "é", "😀", "x", "x<é\x00"} {
 		long := strings.Repeat(part, 2_000)
 		changes := json.RawMessage(`"` + strings.Repeat("<", 60_000) + `"`)
-		if err := log.Write(t.Context(), audit.Record{Detail: long, Comment: long, Changes: changes}); err != nil {
-			t.Fatal(err)
-		}
+		write(t, log, audit.Record{Detail: long, Comment: long, Changes: changes})
 		r := log.Recent(0, 1, nil)[0]
 		for _, text := range []string{r.Detail, r.Comment} {
 			if n := utf8.RuneCountInString(text); n != 1_001 || !strings.HasSuffix(text, "…") {
@@ -218,35 +216,31 @@ func TestRecord_LongTexts(t *testing.T) {
 		}
 	}
 	whole := strings.Repeat("x", 1_000)
-	if err := log.Write(t.Context(), audit.Record{Detail: whole}); err != nil || log.Recent(0, 1, nil)[0].Detail != whole {
-		t.Errorf("a text that fits was cut (%v)", err)
+	if write(t, log, audit.Record{Detail: whole}); log.Recent(0, 1, nil)[0].Detail != whole {
+		t.Error("a text that fits was cut")
 	}
 }
 
 // Refusals do not displace changes in memory.
 func TestRecent_ChangesKept(t *testing.T) {
-	log := open(t, audit.Config{Keep: 20})
-	for n := range int64(30) {
-		if err := log.Write(t.Context(), change(n)); err != nil {
-			t.Fatal(err)
-		}
+	log, _ := open(t, "")
+	for n := range int64(1_100) {
+		write(t, log, change(n))
 		for _, outcome := range []audit.Outcome{audit.Refused, audit.Failed, audit.Unchanged} {
-			if err := log.Write(t.Context(), audit.Record{Who: "token:ci", Outcome: outcome}); err != nil {
-				t.Fatal(err)
-			}
+			write(t, log, audit.Record{Who: "token:ci", Outcome: outcome})
 		}
 	}
 	all := log.Recent(0, 0, nil)
 	changes := log.Recent(0, 0, func(r *audit.Record) bool { return r.Outcome == audit.Changed })
-	if len(all) != 40 || len(changes) != 20 || changes[19].Before != 10 {
+	if len(all) != 2_000 || len(changes) != 1_000 || changes[999].Before != 100 {
 		t.Errorf("%d are kept, %d of them changes", len(all), len(changes))
 	}
-	if !slices.IsSortedFunc(all, func(a, b audit.Record) int { return int(b.Seq) - int(a.Seq) }) || all[0].Seq != 120 {
+	if !slices.IsSortedFunc(all, func(a, b audit.Record) int { return int(b.Seq) - int(a.Seq) }) || all[0].Seq != 4_400 {
 		t.Errorf("they are out of order: %+v", all)
 	}
 	// Page by page they are the same.
 	var paged []audit.Record
-	for page := log.Recent(0, 7, nil); len(page) > 0; page = log.Recent(page[len(page)-1].Seq, 7, nil) {
+	for page := log.Recent(0, 70, nil); len(page) > 0; page = log.Recent(page[len(page)-1].Seq, 70, nil) {
 		paged = append(paged, page...)
 	}
 	if fmt.Sprint(paged) != fmt.Sprint(all) {
@@ -263,10 +257,11 @@ func TestLog_AnyLevel(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			log := open(t, audit.Config{Logger: logger.With("server", "a")})
-			if err := log.Write(t.Context(), change(1)); err != nil {
+			log, err := audit.New("", logger.With("server", "a"))
+			if err != nil {
 				t.Fatal(err)
 			}
+			write(t, log, change(1))
 			if text := said.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "put-rule-set") || !strings.Contains(text, "server") {
 				t.Errorf("as %s at level %s it logs %q", format, level, text)
 			}
@@ -276,12 +271,10 @@ func TestLog_AnyLevel(t *testing.T) {
 
 // Memory is bounded in bytes too.
 func TestRecent_BoundedBytes(t *testing.T) {
-	log := open(t, audit.Config{})
+	log, _ := open(t, "")
 	changes, _ := json.Marshal(strings.Repeat("x", 60_000))
 	for range 300 {
-		if err := log.Write(t.Context(), audit.Record{Changes: changes}); err != nil {
-			t.Fatal(err)
-		}
+		write(t, log, audit.Record{Changes: changes})
 	}
 	kept, size := log.Recent(0, 0, nil), 0
 	for _, r := range kept {
@@ -291,9 +284,7 @@ func TestRecent_BoundedBytes(t *testing.T) {
 		t.Errorf("%d records of %d bytes are kept", len(kept), size)
 	}
 	for range 1_100 {
-		if err := log.Write(t.Context(), audit.Record{}); err != nil {
-			t.Fatal(err)
-		}
+		write(t, log, audit.Record{})
 	}
 	if kept := log.Recent(0, 0, nil); len(kept) != 1_000 {
 		t.Errorf("%d records are kept", len(kept))
@@ -302,11 +293,9 @@ func TestRecent_BoundedBytes(t *testing.T) {
 
 // Records in memory are copies.
 func TestRecent_Copy(t *testing.T) {
-	log := open(t, audit.Config{})
+	log, _ := open(t, "")
 	r := change(1)
-	if err := log.Write(t.Context(), r); err != nil {
-		t.Fatal(err)
-	}
+	write(t, log, r)
 	copy(r.Changes, "garbage")
 	if kept := log.Recent(0, 1, nil); !json.Valid(kept[0].Changes) {
 		t.Errorf("%s", kept[0].Changes)
@@ -316,7 +305,9 @@ func TestRecent_Copy(t *testing.T) {
 // Concurrent writers write whole lines.
 func TestLog_Concurrent(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "audit.log")
-	logs := []*audit.Log{open(t, audit.Config{File: file}), open(t, audit.Config{File: file})} // as two servers would
+	one, _ := open(t, file)
+	two, _ := open(t, file) // as another server would
+	logs := []*audit.Log{one, two}
 	const each = 200
 	var all sync.WaitGroup
 	for writer := range 6 {
@@ -324,15 +315,11 @@ func TestLog_Concurrent(t *testing.T) {
 			for n := range int64(each) {
 				r := change(n)
 				r.Detail = strings.Repeat(fmt.Sprint(writer), 500)
-				if err := logs[writer%2].Write(t.Context(), r); err != nil {
+				logs[writer%2].Write(t.Context(), r)
+				if err := logs[writer%2].Broken(); err != nil {
 					t.Error(err)
 				}
 				logs[writer%2].Recent(0, 5, nil)
-				if n%50 == 0 {
-					if err := logs[writer%2].Reload(); err != nil {
-						t.Error(err)
-					}
-				}
 			}
 		})
 	}

@@ -3,6 +3,7 @@ package audit
 import (
 	"encoding/json"
 	"log/slog"
+	"slices"
 	"strconv"
 	"time"
 
@@ -24,7 +25,7 @@ const (
 type Record struct {
 	// Seq numbers the records of one process. The log sets it.
 	Seq uint64 `json:"seq" doc:"The number of the record on this server."`
-	// Time is when. Zero means now.
+	// Time is when it was written. The log sets it.
 	Time time.Time `json:"time" doc:"When."`
 	// Who is the name of the caller, From its address.
 	Who  string `json:"who" doc:"The name of the caller."`
@@ -77,31 +78,21 @@ func (r *Record) bound() {
 	}
 }
 
-// attributes returns the record for the server's log.
+// attributes returns the fields that are set, for the server's log.
 func (r *Record) attributes() []slog.Attr {
 	all := []slog.Attr{
 		slog.Uint64("seq", r.Seq), slog.String("who", r.Who), slog.String("operation", r.Operation),
 		slog.String("outcome", string(r.Outcome)),
-	}
-	for _, field := range []struct{ name, value string }{
-		{"from", r.From}, {"ruleSet", r.RuleSet}, {"rule", r.Rule}, {"key", r.Key}, {"detail", r.Detail}, {"comment", r.Comment},
-	} {
-		if field.value != "" {
-			all = append(all, slog.String(field.name, field.value))
-		}
-	}
-	for _, field := range []struct {
-		name  string
-		value int64
-	}{{"status", int64(r.Status)}, {"before", r.Before}, {"after", r.After}} {
-		if field.value != 0 {
-			all = append(all, slog.Int64(field.name, field.value))
-		}
+		slog.String("from", r.From), slog.String("ruleSet", r.RuleSet), slog.String("rule", r.Rule), slog.String("key", r.Key),
+		slog.String("detail", r.Detail), slog.String("comment", r.Comment),
+		slog.Int("status", r.Status), slog.Int64("before", r.Before), slog.Int64("after", r.After),
 	}
 	if len(r.Changes) > 0 {
 		all = append(all, slog.Any("changes", r.Changes))
 	}
-	return all
+	return slices.DeleteFunc(all, func(a slog.Attr) bool {
+		return a.Value.Equal(slog.StringValue("")) || a.Value.Equal(slog.Int64Value(0))
+	})
 }
 
 // size returns about how much memory a record needs, in bytes.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"maps"
 	"math"
 	"slices"
@@ -57,9 +58,7 @@ func (i *Insight) write(ctx context.Context) {
 }
 
 func (i *Insight) warn(message string, args ...any) {
-	if ok, suppressed := i.failed.Allow(time.Now()); ok {
-		i.config.Logger.Warn(message, append(args, "suppressed", suppressed)...)
-	}
+	i.failed.Log(context.Background(), i.config.Logger, slog.LevelWarn, message, args...)
 }
 
 // fleetCache is the reports that were read last.
@@ -138,7 +137,7 @@ func (i *Insight) selfID() string {
 }
 
 // Fleet returns the servers that share Redis.
-func (i *Insight) Fleet(ctx context.Context, view View) (*admin.Fleet, error) {
+func (i *Insight) Fleet(ctx context.Context, view View) *admin.Fleet {
 	now := time.Now()
 	others, problem := i.others(ctx)
 	self := i.own(now, 0, 0).server(i.selfID(), &view, now)
@@ -152,15 +151,13 @@ func (i *Insight) Fleet(ctx context.Context, view View) (*admin.Fleet, error) {
 		addRates(&fleet.Total, &fleet.Servers[j].Rates)
 	}
 	fleet.Differing = append(fleet.Differing, differing(fleet.Servers)...)
-	return fleet, nil
+	return fleet
 }
 
 func addRates(to, more *admin.Rates) {
-	for _, pair := range [classes][2]*float64{
-		{&to.Allowed, &more.Allowed}, {&to.Limited, &more.Limited}, {&to.Denied, &more.Denied},
-		{&to.Degraded, &more.Degraded}, {&to.Waiting, &more.Waiting}, {&to.Shadow, &more.Shadow},
-	} {
-		*pair[0] = math.Round(10*(*pair[0]+*pair[1])) / 10
+	added := classesOf(more)
+	for o, sum := range classesOf(to) {
+		*sum = math.Round(10*(*sum+*added[o])) / 10
 	}
 }
 
@@ -201,27 +198,17 @@ func (i *Insight) fleetLive(ctx context.Context, q *admin.LiveQuery, view *View)
 	for ago := steps - 1; ago >= 0; ago-- {
 		appendFleetStep(&live.Series, all, visible, ago)
 	}
-	rules := map[ruleKey]*reportedRule{}
+	rules := map[ruleKey]reportedRule{}
 	for _, r := range all {
 		for _, of := range r.Rules {
-			sum := rules[ruleKey{of.RuleSet, of.Rule}]
-			if sum == nil {
-				sum = &reportedRule{RuleSet: of.RuleSet, Rule: of.Rule}
-				rules[ruleKey{of.RuleSet, of.Rule}] = sum
+			for o, n := range rules[ruleKey{of.RuleSet, of.Rule}].Counts {
+				of.Counts[o] += n
 			}
-			for o, n := range of.Counts {
-				sum.Counts[o] += n
-			}
+			rules[ruleKey{of.RuleSet, of.Rule}] = of
 		}
 	}
-	var sorted []reportedRule
-	for _, of := range rules {
-		sorted = append(sorted, *of)
-	}
-	slices.SortFunc(sorted, func(a, b reportedRule) int {
-		x, y := a.rates(), b.rates()
-		return busiest(&x, &y)
-	})
+	sorted := slices.Collect(maps.Values(rules))
+	slices.SortFunc(sorted, busiest)
 	live.Rules = rulesOf(sorted, q, view)
 	return live
 }
@@ -252,7 +239,7 @@ func appendFleetStep(s *admin.Series, all []*report, visible [][]*reportedSeries
 		appendUnknown(s)
 		return
 	}
-	appendStep(s, &sum, step, knownMs(p50), knownMs(p99))
+	appendStep(s, &sum, step, p50, p99)
 }
 
 // includes reports whether a filter that names a rule set and a rule, or neither, includes

@@ -13,7 +13,7 @@ import (
 )
 
 // Callers returns the heaviest callers of late.
-func (i *Insight) Callers(ctx context.Context, q admin.CallersQuery, view View) (*admin.Callers, error) {
+func (i *Insight) Callers(ctx context.Context, q admin.CallersQuery, view View) *admin.Callers {
 	q.Limit, q.Outcome = cmp.Or(q.Limit, reportedCallers), cmp.Or(q.Outcome, admin.CallersLimited)
 	list, index, reported := limitedList, 0, func(r *report) *reportedCallerLs { return &r.Limited }
 	if q.Outcome == admin.CallersAllowed {
@@ -43,7 +43,7 @@ func (i *Insight) Callers(ctx context.Context, q admin.CallersQuery, view View) 
 	}
 	out := &admin.Callers{Outcome: q.Outcome, Since: time.Unix(since, 0).UTC(), Callers: m.top(), Problem: problem}
 	i.complete(out, list, &view, now)
-	return out, nil
+	return out
 }
 
 // complete adds the rates, and the identities that this server knows to callers that may

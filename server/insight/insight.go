@@ -69,10 +69,6 @@ func New(recorder *Recorder, config Config) *Insight {
 	return &Insight{config: config, recorder: recorder, start: time.Now().UTC(), failed: logthrottle.New(time.Minute)}
 }
 
-// Forget drops all callers. It is called when the engine has been replaced by one with
-// another salt: their keys are no longer those of buckets.
-func (i *Insight) Forget() { i.recorder.forget() }
-
 // Run records and reports until ctx ends.
 func (i *Insight) Run(ctx context.Context) {
 	done := make(chan struct{})
@@ -89,15 +85,13 @@ func (i *Insight) show(c *ownCaller) string {
 	return i.recorder.config.Engine().ShowKey(store.Key{RuleSet: c.ruleSet, Rule: c.rule, ID: c.id})
 }
 
-func roundMs(ms float64) float64 { return math.Round(ms*1e3) / 1e3 }
-
 // Live returns what happens now.
-func (i *Insight) Live(ctx context.Context, q admin.LiveQuery, view View) (*admin.Live, error) {
+func (i *Insight) Live(ctx context.Context, q admin.LiveQuery, view View) *admin.Live {
 	q.Limit = cmp.Or(q.Limit, 100)
 	if q.Scope == admin.ScopeServer || q.Rule != "" || q.Range == admin.RangeHour {
-		return i.serverLive(&q, &view), nil
+		return i.serverLive(&q, &view)
 	}
-	return i.fleetLive(ctx, &q, &view), nil
+	return i.fleetLive(ctx, &q, &view)
 }
 
 // serverLive answers for this server.
@@ -177,17 +171,12 @@ func appendUnknown(s *admin.Series) {
 	s.P50Ms, s.P99Ms = append(s.P50Ms, nil), append(s.P99Ms, nil)
 }
 
-func appendStep(s *admin.Series, n *counts, seconds float64, p50, p99 *float64) {
+func appendStep(s *admin.Series, n *counts, seconds, p50, p99 float64) {
 	for o, series := range seriesOf(s) {
 		rate := math.Round(10*float64(n[o])/seconds) / 10
 		*series = append(*series, &rate)
 	}
-	for _, ms := range []*float64{p50, p99} {
-		if ms != nil {
-			*ms = roundMs(*ms)
-		}
-	}
-	s.P50Ms, s.P99Ms = append(s.P50Ms, p50), append(s.P99Ms, p99)
+	s.P50Ms, s.P99Ms = append(s.P50Ms, knownMs(p50)), append(s.P99Ms, knownMs(p99))
 }
 
 // seriesOf returns the series in the order of the classes.

@@ -95,19 +95,12 @@ func (s *reportedSet) sum() (n uint64) {
 // quantiles adds the times to decide. The lock is held.
 func (r *Recorder) quantiles(out *report) {
 	at := func(second int64) *Durations { return &r.times.seconds[(max(second, r.start-1))%(seconds+1)] }
-	value := func(ms *float64) float64 {
-		if ms == nil {
-			return 0
-		}
-		return roundMs(*ms)
-	}
 	for i := range out.Steps {
 		end := r.second - int64(out.Steps-1-i)*step
 		p50, p99 := quantiles(at(end-step), at(end))
-		out.P50, out.P99 = append(out.P50, value(p50)), append(out.P99, value(p99))
+		out.P50, out.P99 = append(out.P50, p50), append(out.P99, p99)
 	}
-	p50, p99 := quantiles(at(r.second-recent), at(r.second))
-	out.Recent50, out.Recent99 = value(p50), value(p99)
+	out.Recent50, out.Recent99 = quantiles(at(r.second-recent), at(r.second))
 }
 
 // busiest returns the rules with the most requests of late. The lock is held.
@@ -126,10 +119,7 @@ func (r *Recorder) busiest(most int) []reportedRule {
 		add(key, of)
 	}
 	add(ruleKey{Other, Other}, &r.overflow)
-	slices.SortFunc(all, func(a, b reportedRule) int {
-		x, y := a.rates(), b.rates()
-		return busiest(&x, &y)
-	})
+	slices.SortFunc(all, busiest)
 	return all[:min(len(all), most)]
 }
 

@@ -46,7 +46,7 @@ type rule struct {
 
 // RecorderConfig configures a [Recorder].
 type RecorderConfig struct {
-	// Engine returns the engine whose observer the recorder is. Without it there are no live
+	// Engine returns the engine whose decisions are counted. Without it there are no live
 	// numbers.
 	Engine func() *fluxgate.Engine
 	// RuleSet is the rule set of requests that name none.
@@ -57,8 +57,8 @@ type RecorderConfig struct {
 }
 
 // Recorder counts the decisions of a server, since the start for metrics and of late for live
-// numbers. It is an observer of its engine. No request waits for it, and nothing is allocated
-// for a request but the first of a rule, and while the list of its callers grows.
+// numbers. No request waits for it, and nothing is allocated for a request but the first of a
+// rule, and while the list of its callers grows.
 type Recorder struct {
 	config RecorderConfig
 	totals totals
@@ -78,8 +78,6 @@ type Recorder struct {
 	full      atomic.Bool // there was no place for a rule or a rule set
 }
 
-var _ fluxgate.Observer = (*Recorder)(nil)
-
 // NewRecorder returns a recorder.
 func NewRecorder(config RecorderConfig) *Recorder {
 	now := time.Now().Unix()
@@ -92,11 +90,6 @@ func NewRecorder(config RecorderConfig) *Recorder {
 
 // ended returns the last second that has ended, by a clock that may be a little early.
 func ended(now time.Time) int64 { return now.Add(500*time.Millisecond).Unix() - 1 }
-
-// Decided implements [fluxgate.Observer].
-func (r *Recorder) Decided(_ context.Context, req *fluxgate.Request, d *fluxgate.Decision, err error) {
-	r.Count(req, d, OutcomeOf(d, err))
-}
 
 // Count counts a decision. Peeks are not counted.
 func (r *Recorder) Count(req *fluxgate.Request, d *fluxgate.Decision, o Outcome) {
@@ -260,17 +253,9 @@ func (r *Recorder) rule(ruleSet, id string) *rule {
 	return &r.overflow
 }
 
-// Waiting implements [fluxgate.Observer].
-func (*Recorder) Waiting(context.Context, int) {}
-
-// Settled implements [fluxgate.Observer].
-func (*Recorder) Settled(context.Context, store.Settlement, error) {}
-
-// StoreFailed implements [fluxgate.Observer].
-func (*Recorder) StoreFailed(context.Context, error) {}
-
-// forget drops the callers: their keys are no longer valid.
-func (r *Recorder) forget() {
+// Forget drops all callers. It is called when the engine has been replaced by one with
+// another salt: their keys are no longer those of buckets.
+func (r *Recorder) Forget() {
 	for _, of := range r.rules.Entries() {
 		of.limited.release(&r.extra)
 		of.allowed.release(&r.extra)

@@ -167,14 +167,13 @@ func TestRecorder_Quantiles(t *testing.T) {
 		if want := []string{"0.556", "9.1", "100", "100", "none"}; !slices.Equal(got, want) {
 			t.Errorf("%v, want %v", got, want)
 		}
-		fleet, err := n.Fleet(t.Context(), everything)
-		do(t, err)
+		fleet := n.Fleet(t.Context(), everything)
 		if p50 := fleet.Servers[0].P50Ms; p50 == nil || *p50 != 0.611 {
 			t.Errorf("over ten seconds the median is %v", p50)
 		}
 		time.Sleep(time.Minute)
-		if fleet, err = n.Fleet(t.Context(), everything); err != nil || fleet.Servers[0].P50Ms != nil {
-			t.Errorf("without requests the median is %v, %v", fleet.Servers[0].P50Ms, err)
+		if fleet = n.Fleet(t.Context(), everything); fleet.Servers[0].P50Ms != nil {
+			t.Errorf("without requests the median is %v", fleet.Servers[0].P50Ms)
 		}
 	})
 }
@@ -208,7 +207,7 @@ func TestRecorder_CallersOfLate(t *testing.T) {
 		if got, want := show(), "r user bob 5±0; "; got != want {
 			t.Errorf("two minutes later %q, want %q", got, want)
 		}
-		n.Forget()
+		n.recorder.Forget()
 		if got := show(); got != "" {
 			t.Errorf("after it forgot them: %q", got)
 		}
@@ -320,7 +319,7 @@ func TestRecorder_Allocations(t *testing.T) {
 	}
 	i := 0
 	if got := testing.AllocsPerRun(10_000, func() {
-		n.recorder.Decided(t.Context(), all[i%len(all)].req, &all[i%len(all)].d, nil)
+		n.recorder.Count(all[i%len(all)].req, &all[i%len(all)].d, insight.OutcomeOf(&all[i%len(all)].d, nil))
 		i++
 	}); got != 0 {
 		t.Errorf("%v allocations for a decision", got)
@@ -341,7 +340,7 @@ func BenchmarkDecided(b *testing.B) {
 			b.ReportAllocs()
 			b.RunParallel(func(pb *testing.PB) {
 				for i := 0; pb.Next(); i++ {
-					n.recorder.Decided(context.Background(), &reqs[i%users], &decisions[i%users], nil)
+					n.recorder.Count(&reqs[i%users], &decisions[i%users], insight.OutcomeOf(&decisions[i%users], nil))
 				}
 			})
 		})

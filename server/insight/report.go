@@ -32,7 +32,6 @@ const (
 	maxRevisions     = 50
 	maxText          = 64
 	maxError         = 200
-	maxCount         = 1 << 50
 )
 
 // report is what a server says about itself in Redis. Other servers do not trust it.
@@ -188,77 +187,38 @@ func parseReport(text []byte) (*report, error) {
 	return r, nil
 }
 
-// check returns what is wrong with a report.
+// check returns what of a report cannot be shown: names of any characters, times that JSON
+// does not have, callers without a rule. Numbers may be wrong.
 func (r *report) check() string {
-	valid := func(ages ...int64) bool {
-		return !slices.ContainsFunc(ages, func(age int64) bool { return age < 0 || age > 10*idle })
-	}
-	switch {
-	case r.Steps < 0 || r.Steps > steps:
-		return "too many steps"
-	case len(r.RuleSets) > reportedRuleSets || len(r.Rules) > reportedRules+2*reportedCallers ||
-		len(r.Revisions) > maxRevisions || len(r.Redis) > reportedNodes:
-		return "too many entries"
-	case !r.Total.valid(r.Steps) || !validTimes(r.Steps, r.P50, r.P99) || !validTimes(1, []float64{r.Recent50}, []float64{r.Recent99}):
-		return "a series"
-	case !valid(r.Limited.Age, r.Allowed.Age) || r.Start < 0 || r.Start > math.MaxInt32*2 || r.At < 0 || r.At > math.MaxInt32*2_000:
-		return "a time"
-	case !r.Limited.valid(len(r.Rules)) || !r.Allowed.valid(len(r.Rules)):
-		return "a caller"
-	}
-	for id, revision := range r.Revisions {
-		if !rules.ValidID(id) || revision < 0 {
-			return "a revision"
-		}
+	var ids []string
+	for id := range r.Revisions {
+		ids = append(ids, id)
 	}
 	for i := range r.RuleSets {
-		if !rules.ValidID(r.RuleSets[i].ID) || !r.RuleSets[i].valid(r.Steps) || slices.Max(r.RuleSets[i].Floors[:]) > maxCount {
-			return "a rule set"
-		}
+		ids = append(ids, r.RuleSets[i].ID)
 	}
 	for i := range r.Rules {
-		if of := &r.Rules[i]; !validRule(of.RuleSet, of.Rule) || slices.Max(of.Counts[:]) > maxCount {
-			return "a rule"
+		if ids = append(ids, r.Rules[i].RuleSet); r.Rules[i].Rule != fluxgate.RequestLimit {
+			ids = append(ids, r.Rules[i].Rule)
 		}
 	}
-	if slices.ContainsFunc(r.Redis, func(n reportedNode) bool { return n.Age < 0 || n.Age > math.MaxInt32 }) {
-		return "a node of Redis"
+	times := []int64{r.Start, r.At / 1_000, r.Limited.Age, r.Allowed.Age} // in seconds
+	for i := range r.Redis {
+		times = append(times, r.Redis[i].Age)
+	}
+	switch {
+	case slices.ContainsFunc(ids, func(id string) bool { return !rules.ValidID(id) }):
+		return "a name"
+	case slices.Min(times) < 0 || slices.Max(times) > math.MaxUint32 ||
+		slices.Max(slices.Concat(r.P50, r.P99, []float64{r.Recent50, r.Recent99})) > 1e9:
+		return "a time"
+	case slices.ContainsFunc(slices.Concat(r.Limited.Callers, r.Allowed.Callers), func(c reportedCaller) bool {
+		return c.Rule < 0 || c.Rule >= len(r.Rules) ||
+			len(c.Key) != fluxgate.ShownKeyLength || strings.Trim(c.Key, "0123456789abcdef") != ""
+	}):
+		return "a caller"
 	}
 	return ""
-}
-
-func validRule(ruleSet, rule string) bool {
-	return rules.ValidID(ruleSet) && (rules.ValidID(rule) || rule == fluxgate.RequestLimit)
-}
-
-func (s *reportedSeries) valid(steps int) bool {
-	for _, series := range s.Counts {
-		if len(series) != 0 && len(series) != steps {
-			return false
-		}
-	}
-	return true
-}
-
-func validTimes(steps int, series ...[]float64) bool {
-	for _, s := range series {
-		if len(s) != 0 && len(s) != steps || slices.ContainsFunc(s, func(ms float64) bool { return ms < 0 || ms > 1e9 }) {
-			return false
-		}
-	}
-	return true
-}
-
-func (l *reportedCallerLs) valid(rules int) bool {
-	for i, c := range l.Callers {
-		if slices.ContainsFunc(l.Callers[:i], func(o reportedCaller) bool { return o.Rule == c.Rule && o.Key == c.Key }) {
-			return false // it would count several times
-		}
-	}
-	return len(l.Callers) <= reportedCallers && l.Floor <= maxCount && !slices.ContainsFunc(l.Callers, func(c reportedCaller) bool {
-		return c.Rule < 0 || c.Rule >= rules || c.Count > maxCount || c.Error > maxCount || len(c.Key) != fluxgate.ShownKeyLength ||
-			strings.Trim(c.Key, "0123456789abcdef") != ""
-	})
 }
 
 // clean makes the texts of a report safe to show.
@@ -293,12 +253,16 @@ func (r *report) rates(of ...*reportedSeries) admin.Rates {
 	return ratesOf(&sum, float64(max(1, known)*step))
 }
 
-func ratesOf(n *[classes]uint64, seconds float64) admin.Rates {
-	of := func(o class) float64 { return math.Round(10*float64(n[o])/seconds) / 10 }
-	return admin.Rates{
-		Allowed: of(allowed), Limited: of(limited), Denied: of(denied),
-		Degraded: of(degraded), Waiting: of(waiting), Shadow: of(shadow),
+func ratesOf(n *[classes]uint64, seconds float64) (rates admin.Rates) {
+	for o, rate := range classesOf(&rates) {
+		*rate = math.Round(10*float64(n[o])/seconds) / 10
 	}
+	return rates
+}
+
+// classesOf returns the rates in the order of the classes.
+func classesOf(r *admin.Rates) [classes]*float64 {
+	return [classes]*float64{&r.Allowed, &r.Limited, &r.Denied, &r.Degraded, &r.Waiting, &r.Shadow}
 }
 
 // visible returns the series that a caller may see, of one rule set if it is named.
@@ -341,16 +305,12 @@ func (r *report) server(id string, view *View, now time.Time) admin.Server {
 	return s
 }
 
-// knownMs returns a time in milliseconds, or nil if there is none.
-func knownMs(ms float64) *float64 {
-	if ms <= 0 {
-		return nil
-	}
-	return &ms
-}
-
 // busiest orders rules by what an operator looks for first.
-func busiest(a, b *admin.RuleRates) int {
-	return cmp.Or(cmp.Compare(b.Limited, a.Limited), cmp.Compare(b.Shadow, a.Shadow), cmp.Compare(b.Denied, a.Denied),
-		cmp.Compare(b.Allowed, a.Allowed), cmp.Compare(a.RuleSet, b.RuleSet), cmp.Compare(a.Rule, b.Rule))
+func busiest(a, b reportedRule) int {
+	for _, o := range []class{limited, shadow, denied, allowed} {
+		if order := cmp.Compare(b.Counts[o], a.Counts[o]); order != 0 {
+			return order
+		}
+	}
+	return cmp.Or(cmp.Compare(a.RuleSet, b.RuleSet), cmp.Compare(a.Rule, b.Rule))
 }

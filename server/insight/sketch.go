@@ -1,7 +1,8 @@
 package insight
 
 import (
-	"encoding/binary"
+	"container/heap"
+	"maps"
 	"sync/atomic"
 
 	"github.com/fluxgate/fluxgate/store"
@@ -40,15 +41,15 @@ type sketch struct {
 	// lowest is the last count that was replaced, and the highest: the most requests
 	// that a caller that is not in the sketch can have made.
 	lowest uint32
-	heap   []uint16 // indexes of entries, the lowest count first
-	table  []uint16 // index + 1 of the entry of a key, by open addressing; 0 is free
+	order  []uint16 // a heap of indexes of entries, the lowest count first
+	index  map[store.KeyID]uint16
 }
 
 // counted is one caller. Nothing in it is allocated.
 type counted struct {
 	id          store.KeyID
 	count, over uint32 // over is how much of count may be of others
-	place       uint16 // in the heap
+	place       uint16 // in the order
 	named       bool   // whether identity was written
 	length      uint8  // of identity
 	identity    [identityLength]byte
@@ -57,11 +58,9 @@ type counted struct {
 // add counts a request of a caller. The entry is new if it belonged to no caller or to
 // another one before.
 func (s *sketch) add(id *store.KeyID, extra *budget) (e *counted, isNew bool) {
-	at := s.slot(id)
-	if at < len(s.table) && s.table[at] != 0 {
-		e = &s.entries[s.table[at]-1]
+	if e = s.find(id); e != nil {
 		e.count++
-		s.down(int(e.place))
+		heap.Fix(s, int(e.place))
 		return e, false
 	}
 	if len(s.entries) == cap(s.entries) && !s.grow(extra) {
@@ -71,22 +70,22 @@ func (s *sketch) add(id *store.KeyID, extra *budget) (e *counted, isNew bool) {
 	s.entries = s.entries[:i+1]
 	e = &s.entries[i]
 	*e = counted{id: *id, count: s.lowest + 1, over: s.lowest, place: uint16(i)}
-	s.heap = append(s.heap, uint16(i))
-	s.table[s.slot(id)] = uint16(i + 1)
-	s.up(i)
+	s.order = append(s.order, uint16(i))
+	s.index[*id] = uint16(i)
+	heap.Fix(s, i)
 	return e, true
 }
 
 // replace gives the entry with the lowest count to another caller.
 func (s *sketch) replace(id *store.KeyID) *counted {
-	i := s.heap[0]
+	i := s.order[0]
 	e := &s.entries[i]
-	s.remove(s.slot(&e.id))
+	delete(s.index, e.id)
 	s.lowest = e.count
 	e.id, e.over, e.named, e.length = *id, e.count, false, 0
 	e.count++
-	s.table[s.slot(id)] = i + 1
-	s.down(0)
+	s.index[*id] = i
+	heap.Fix(s, 0)
 	return e
 }
 
@@ -97,13 +96,9 @@ func (s *sketch) grow(extra *budget) bool {
 	if size == before || before > 0 && !extra.take(size-before) {
 		return false
 	}
-	entries, heap := make([]counted, len(s.entries), size), make([]uint16, len(s.heap), size)
-	copy(entries, s.entries)
-	copy(heap, s.heap)
-	s.entries, s.heap, s.table = entries, heap, make([]uint16, 2*size)
-	for i := range s.entries {
-		s.table[s.slot(&s.entries[i].id)] = uint16(i + 1)
-	}
+	index := make(map[store.KeyID]uint16, size)
+	maps.Copy(index, s.index)
+	s.entries, s.order, s.index = append(make([]counted, 0, size), s.entries...), append(make([]uint16, 0, size), s.order...), index
 	return true
 }
 
@@ -115,81 +110,29 @@ func (s *sketch) reset(extra *budget) {
 		*s = sketch{}
 		return
 	}
-	s.entries, s.heap, s.lowest = s.entries[:0], s.heap[:0], 0
-	clear(s.table)
+	s.entries, s.order, s.lowest = s.entries[:0], s.order[:0], 0
+	clear(s.index)
 }
 
 // find returns the entry of a caller, or nil.
 func (s *sketch) find(id *store.KeyID) *counted {
-	if at := s.slot(id); at < len(s.table) && s.table[at] != 0 {
-		return &s.entries[s.table[at]-1]
+	if i, ok := s.index[*id]; ok {
+		return &s.entries[i]
 	}
 	return nil
 }
 
-// slot returns the place of a key in the table: its own, or the free one where it would
-// be. Keys are hashes. The table has a power of two of places, half of which are free.
-func (s *sketch) slot(id *store.KeyID) int {
-	if len(s.table) == 0 {
-		return 0
-	}
-	at := s.home(id)
-	for s.table[at] != 0 && s.entries[s.table[at]-1].id != *id {
-		at = (at + 1) & (len(s.table) - 1)
-	}
-	return at
+// Len, Less, Swap, Push and Pop implement [heap.Interface]. The last two are not used.
+func (s *sketch) Len() int { return len(s.order) }
+
+func (s *sketch) Less(a, b int) bool {
+	return s.entries[s.order[a]].count < s.entries[s.order[b]].count
 }
 
-func (s *sketch) home(id *store.KeyID) int {
-	return int(binary.LittleEndian.Uint64(id[:8])) & (len(s.table) - 1)
+func (s *sketch) Swap(a, b int) {
+	s.order[a], s.order[b] = s.order[b], s.order[a]
+	s.entries[s.order[a]].place, s.entries[s.order[b]].place = uint16(a), uint16(b)
 }
 
-// remove frees a place of the table, and moves the keys that follow to where they are
-// looked for.
-func (s *sketch) remove(at int) {
-	mask := len(s.table) - 1
-	for next := (at + 1) & mask; s.table[next] != 0; next = (next + 1) & mask {
-		home := s.home(&s.entries[s.table[next]-1].id)
-		if (next-home)&mask >= (next-at)&mask {
-			s.table[at] = s.table[next]
-			at = next
-		}
-	}
-	s.table[at] = 0
-}
-
-// up and down restore the order of the heap.
-func (s *sketch) up(place int) {
-	for place > 0 {
-		parent := (place - 1) / 2
-		if s.count(parent) <= s.count(place) {
-			return
-		}
-		s.swap(place, parent)
-		place = parent
-	}
-}
-
-func (s *sketch) down(place int) {
-	for {
-		least := 2*place + 1
-		if least >= len(s.heap) {
-			return
-		}
-		if right := least + 1; right < len(s.heap) && s.count(right) < s.count(least) {
-			least = right
-		}
-		if s.count(place) <= s.count(least) {
-			return
-		}
-		s.swap(place, least)
-		place = least
-	}
-}
-
-func (s *sketch) count(place int) uint32 { return s.entries[s.heap[place]].count }
-
-func (s *sketch) swap(a, b int) {
-	s.heap[a], s.heap[b] = s.heap[b], s.heap[a]
-	s.entries[s.heap[a]].place, s.entries[s.heap[b]].place = uint16(a), uint16(b)
-}
+func (*sketch) Push(any) {}
+func (*sketch) Pop() any { return nil }

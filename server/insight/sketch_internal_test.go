@@ -96,8 +96,8 @@ func TestSketch_Random(t *testing.T) {
 				t.Fatalf("counted %d with an error of %d, made %d", e.count, e.over, n)
 			}
 		}
-		for place := range s.heap {
-			if int(s.entries[s.heap[place]].place) != place || place > 0 && s.count((place-1)/2) > s.count(place) {
+		for place := range s.order {
+			if int(s.entries[s.order[place]].place) != place || place > 0 && s.Less(place, (place-1)/2) {
 				t.Fatal("the heap is not in order")
 			}
 		}

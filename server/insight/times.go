@@ -1,5 +1,7 @@
 package insight
 
+import "math"
+
 // Durations is a histogram of the time to decide since the start, in seconds.
 type Durations struct {
 	// Bounds are the upper bounds of the buckets, in ascending order, and Counts how many
@@ -27,16 +29,16 @@ func (t *times) tick(after, second int64, now Durations) {
 }
 
 // quantiles returns the median and the 99th percentile between two snapshots in
-// milliseconds, or nil if there were no decisions.
-func quantiles(from, to *Durations) (p50, p99 *float64) {
+// milliseconds, or 0 if there were no decisions.
+func quantiles(from, to *Durations) (p50, p99 float64) {
 	if to.Total <= from.Total {
-		return nil, nil
+		return 0, 0
 	}
 	return quantile(from, to, 0.5), quantile(from, to, 0.99)
 }
 
 // quantile interpolates within the bucket, as Prometheus does.
-func quantile(from, to *Durations, q float64) *float64 {
+func quantile(from, to *Durations, q float64) float64 {
 	before := func(i int) float64 {
 		if len(from.Counts) == 0 {
 			return 0 // the first snapshot
@@ -48,11 +50,19 @@ func quantile(from, to *Durations, q float64) *float64 {
 	for i, bound := range to.Bounds {
 		count := float64(to.Counts[i]) - before(i)
 		if count >= rank {
-			ms := 1e3 * (lower + (bound-lower)*(rank-below)/max(1, count-below))
-			return &ms
+			return roundMs(lower + (bound-lower)*(rank-below)/max(1, count-below))
 		}
 		lower, below = bound, count
 	}
-	ms := 1e3 * lower // beyond the last bound
+	return roundMs(lower) // beyond the last bound
+}
+
+func roundMs(seconds float64) float64 { return math.Round(seconds*1e6) / 1e3 }
+
+// knownMs returns a time in milliseconds, or nil if there is none.
+func knownMs(ms float64) *float64 {
+	if ms <= 0 {
+		return nil
+	}
 	return &ms
 }

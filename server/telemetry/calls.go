@@ -6,6 +6,7 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	otelcodes "go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
@@ -27,8 +28,13 @@ func (t *Tracing) Call(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	if !t.Enabled() {
 		return next(ctx, req)
 	}
-	md, _ := metadata.FromIncomingContext(ctx)
-	ctx, span := t.tracer.Start(propagator.Extract(ctx, carrier(md)), info.FullMethod[1:], trace.WithSpanKind(trace.SpanKindServer),
+	parent := propagation.MapCarrier{}
+	for _, field := range propagator.Fields() {
+		for _, value := range metadata.ValueFromIncomingContext(ctx, field) {
+			parent[field] = value
+		}
+	}
+	ctx, span := t.tracer.Start(propagator.Extract(ctx, parent), info.FullMethod[1:], trace.WithSpanKind(trace.SpanKindServer),
 		trace.WithAttributes(attribute.String("rpc.system", "grpc")))
 	defer span.End()
 	answer, err := next(ctx, req)
@@ -39,20 +45,3 @@ func (t *Tracing) Call(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	}
 	return answer, err
 }
-
-// carrier is metadata as a propagator reads it.
-type carrier metadata.MD
-
-// Get implements propagation.TextMapCarrier.
-func (c carrier) Get(name string) string {
-	if values := metadata.MD(c).Get(name); len(values) > 0 {
-		return values[0]
-	}
-	return ""
-}
-
-// Set implements propagation.TextMapCarrier.
-func (carrier) Set(string, string) {}
-
-// Keys implements propagation.TextMapCarrier.
-func (carrier) Keys() []string { return nil }

@@ -3,25 +3,13 @@ package telemetry
 import "github.com/prometheus/client_golang/prometheus"
 
 // collector reports values that are read at a scrape.
-type collector struct {
-	descs   []*prometheus.Desc
-	collect func(out chan<- prometheus.Metric)
-}
+type collector func(out chan<- prometheus.Metric)
 
-// watch adds a collector.
-func (m *Metrics) watch(collect func(out chan<- prometheus.Metric), descs ...*prometheus.Desc) {
-	m.registry.MustRegister(&collector{descs, collect})
-}
-
-// Describe implements [prometheus.Collector].
-func (c *collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range c.descs {
-		out <- d
-	}
-}
+// Describe implements [prometheus.Collector]: what is collected is known at a scrape.
+func (collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements [prometheus.Collector].
-func (c *collector) Collect(out chan<- prometheus.Metric) { c.collect(out) }
+func (c collector) Collect(out chan<- prometheus.Metric) { c(out) }
 
 func desc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("fluxgate_"+name, help, labels, nil)

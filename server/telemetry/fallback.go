@@ -6,33 +6,25 @@ import (
 	"github.com/fluxgate/fluxgate"
 )
 
-var (
-	descAdmitted  = desc("fallback_admitted_tokens_total", "Tokens granted in the process while Redis was unavailable.")
-	descCharged   = desc("fallback_charged_tokens_total", "Tokens that Redis was charged after an outage.")
-	descUncharged = desc("fallback_uncharged_tokens_total", "Tokens that Redis should have been charged and was not: "+
-		"the bucket was empty, the reply was lost, the rule has changed, or more than 100,000 buckets were in use.")
-	descLostSettlements = desc("fallback_lost_settlements_total", "Settlements that did not reach Redis and are not sent again: "+
-		"more than 10,000 waited, the reply was lost, or it is not known any more what Redis was charged.")
-	descPendingTokens = desc("fallback_pending_tokens",
-		"Tokens granted in the process in buckets that Redis was not charged for yet; what refills until then is not charged.")
-	descPendingSettlements = desc("fallback_pending_settlements", "Settlements that wait until Redis is available.")
-	descServers            = desc("fleet_servers", "Servers that share Redis, as last counted, or as assumed before: "+
-		"fallback-share auto is 1 divided by it. Fewer than you run means that some do not reach Redis. Absent while it is unknown.")
-)
-
 // WatchFallback reports the tokens of the fallback, and how many servers share the
 // store, 0 if unknown.
 func (m *Metrics) WatchFallback(stats func() fluxgate.FallbackStats, servers func() int) {
-	m.watch(func(out chan<- prometheus.Metric) {
+	m.registry.MustRegister(collector(func(out chan<- prometheus.Metric) {
 		s := stats()
-		out <- counter(descAdmitted, s.Admitted)
-		out <- counter(descCharged, s.Charged)
-		out <- counter(descUncharged, s.Uncharged)
-		out <- counter(descLostSettlements, s.LostSettlements)
-		out <- gauge(descPendingTokens, float64(s.Pending))
-		out <- gauge(descPendingSettlements, float64(s.PendingSettlements))
+		out <- counter(desc("fallback_admitted_tokens_total", "Tokens granted in the process while Redis was unavailable."), s.Admitted)
+		out <- counter(desc("fallback_charged_tokens_total", "Tokens that Redis was charged after an outage."), s.Charged)
+		out <- counter(desc("fallback_uncharged_tokens_total", "Tokens that Redis should have been charged and was not: "+
+			"the bucket was empty, the reply was lost, the rule has changed, or more than 100,000 buckets were in use."), s.Uncharged)
+		out <- counter(desc("fallback_lost_settlements_total", "Settlements that did not reach Redis and are not sent again: "+
+			"more than 10,000 waited, the reply was lost, or it is not known any more what Redis was charged."), s.LostSettlements)
+		out <- gauge(desc("fallback_pending_tokens",
+			"Tokens granted in the process in buckets that Redis was not charged for yet; what refills until then is not charged."),
+			float64(s.Pending))
+		out <- gauge(desc("fallback_pending_settlements", "Settlements that wait until Redis is available."), float64(s.PendingSettlements))
 		if n := servers(); n > 0 {
-			out <- gauge(descServers, float64(n))
+			out <- gauge(desc("fleet_servers", "Servers that share Redis, as last counted, or as assumed before: "+
+				"fallback-share auto is 1 divided by it. Fewer than you run means that some do not reach Redis. "+
+				"Absent while it is unknown."), float64(n))
 		}
-	}, descAdmitted, descCharged, descUncharged, descLostSettlements, descPendingTokens, descPendingSettlements, descServers)
+	}))
 }

@@ -99,14 +99,6 @@ func (r *recorder) Write(b []byte) (int, error) {
 	return r.ResponseWriter.Write(b)
 }
 
-// Flush implements [http.Flusher].
-func (r *recorder) Flush() {
-	if r.status == 0 {
-		r.status = http.StatusOK
-	}
-	_ = http.NewResponseController(r.ResponseWriter).Flush() // not every writer can
-}
-
 // Unwrap lets [http.ResponseController] reach the writer below.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 

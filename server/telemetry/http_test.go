@@ -32,7 +32,6 @@ func TestRoute_Labels(t *testing.T) {
 		},
 		"/strange": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(799) },
 		"/stream": func(w http.ResponseWriter, _ *http.Request) {
-			w.(http.Flusher).Flush()
 			if err := http.NewResponseController(w).Flush(); err != nil {
 				t.Errorf("an answer cannot be flushed: %v", err)
 			}

@@ -78,10 +78,8 @@ func newDecisionLog(logger *slog.Logger) *decisionLog {
 
 func (l *decisionLog) decided(ctx context.Context, req *fluxgate.Request, d *fluxgate.Decision, err error, outcome insight.Outcome) {
 	if d.Reason == fluxgate.ReasonTooManyRules {
-		if now, before := l.tooManyRules.Allow(time.Now()); now {
-			l.logger.WarnContext(ctx, "request refused: too many rules match it; put rules into groups, or narrow them",
-				"rule_set", req.RuleSet, "limit", store.MaxMatches, "suppressed", before)
-		}
+		l.tooManyRules.Log(ctx, l.logger, slog.LevelWarn, "request refused: too many rules match it; put rules into groups, or narrow them",
+			"rule_set", req.RuleSet, "limit", store.MaxMatches)
 	}
 	if d.Reason == fluxgate.ReasonNoRuleSet {
 		l.noRules(ctx, d, err)
@@ -124,15 +122,11 @@ func (l *decisionLog) noRules(ctx context.Context, d *fluxgate.Decision, err err
 	case d.Allowed:
 		message = "rule set not loaded: its requests are allowed (missing-rule-behavior=ALLOW)"
 	}
-	if now, before := l.noRuleSet.Allow(time.Now()); now {
-		l.logger.WarnContext(ctx, message, "suppressed", before)
-	}
+	l.noRuleSet.Log(ctx, l.logger, slog.LevelWarn, message)
 }
 
 func (l *decisionLog) settleFailed(ctx context.Context, err error) {
-	if now, before := l.settlements.Allow(time.Now()); now {
-		l.logger.WarnContext(ctx, "cannot settle a receipt", "error", err, "suppressed", before)
-	}
+	l.settlements.Log(ctx, l.logger, slog.LevelWarn, "cannot settle a receipt", "error", err)
 }
 
 func (l *decisionLog) storeFailed(ctx context.Context, err error) {
@@ -141,8 +135,6 @@ func (l *decisionLog) storeFailed(ctx context.Context, err error) {
 		l.logger.DebugContext(ctx, "store call failed", "error", err)
 		return
 	}
-	if now, before := l.store.Allow(time.Now()); now {
-		l.logger.WarnContext(ctx, "store unavailable: requests are counted in this process (onFailure local), "+
-			"pass (open) or are refused (closed)", "error", err, "suppressed", before)
-	}
+	l.store.Log(ctx, l.logger, slog.LevelWarn, "store unavailable: requests are counted in this process (onFailure local), "+
+		"pass (open) or are refused (closed)", "error", err)
 }

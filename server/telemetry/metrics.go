@@ -92,8 +92,7 @@ func New(config Config) *Metrics {
 		"Tokens that settling returned or charged under rules that count requests.", "direction")
 	m.settlements = m.counters("settlements_total", "Receipts settled.", "result")
 	registry.MustRegister(collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(liveHeap)),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	m.watch(m.collectDecisions, descDecisions, descRuleDecisions, descShadow, descNearLimit)
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collector(m.collectDecisions))
 	for _, direction := range []string{"returned", "charged"} {
 		m.tokens.WithLabelValues(direction)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/fluxgate/fluxgate/server/insight"
 )
 
-// desc describes a metric.
+// What is reported of each rule set.
 var (
 	descRevision = desc("rules_revision",
 		"The revision in effect. If servers differ for longer than a polling interval, some cannot read the source.", "rule_set")
@@ -18,44 +18,31 @@ var (
 	descChecked = desc("rules_checked_timestamp_seconds", "When the source last confirmed this revision.", "rule_set")
 	descError   = desc("rules_error",
 		"1 while the current rules of the source are not in effect: they cannot be read, or are invalid.", "rule_set")
-	descSource   = desc("rules_source", "Always 1; where the rules in effect came from is in the label.", "rule_set", "source")
-	descSets     = desc("rule_sets", "Rule sets in memory by where they came from; none counts requested ids without rules.", "source")
-	descFailing  = desc("rule_sets_failing", "Rule sets with an error, including those without a label of their own.")
-	descInterval = desc("rules_polling_interval_seconds", "reload.polling-interval; absent if polling is off.")
-
-	descLooks    = desc("rules_looks_total", "Reads of the revisions from the source.")
-	descLoads    = desc("rules_loads_total", "Rule sets loaded.")
-	descSwaps    = desc("rules_swaps_total", "Revisions replaced by another.")
-	descFailures = desc("rules_failures_total", "Failed reads of the source.")
-	descTurned   = desc("rules_turned_away_total",
-		"Requests turned away because their rule set was not loaded yet and too many others were being loaded.")
-	descResets        = desc("rules_resets_total", "Resets of buckets after a rule change.")
-	descSubscriptions = desc("rules_subscriptions_total", "Subscriptions to announcements.")
-	descMessages      = desc("rules_messages_total", "Announcements of rule changes.", "result")
+	descSource = desc("rules_source", "Always 1; where the rules in effect came from is in the label.", "rule_set", "source")
 )
 
 // WatchRules reports the state of the rules. interval is how often the source is
 // polled, 0 if it is not: alerts on the age of the rules need it.
 func (m *Metrics) WatchRules(rules *reload.Reloader, interval time.Duration) {
-	m.watch(func(out chan<- prometheus.Metric) {
+	m.registry.MustRegister(collector(func(out chan<- prometheus.Metric) {
 		m.collectRules(out, rules.Status())
 		if interval > 0 {
-			out <- gauge(descInterval, interval.Seconds())
+			out <- gauge(desc("rules_polling_interval_seconds", "reload.polling-interval; absent if polling is off."), interval.Seconds())
 		}
-	}, descRevision, descRules, descLoaded, descChecked, descError, descSource, descSets, descFailing, descInterval)
-	m.watch(func(out chan<- prometheus.Metric) {
 		s := rules.Stats()
-		out <- counter(descLooks, s.Looks)
-		out <- counter(descLoads, s.Loads)
-		out <- counter(descSwaps, s.Swaps)
-		out <- counter(descFailures, s.Failures)
-		out <- counter(descTurned, s.Turned)
-		out <- counter(descResets, s.Resets)
-		out <- counter(descSubscriptions, s.Subscribed)
-		out <- counter(descMessages, s.Messages.Heard, "heard")
-		out <- counter(descMessages, s.Messages.Unneeded, "unneeded")
-		out <- counter(descMessages, s.Messages.Malformed, "malformed")
-	}, descLooks, descLoads, descSwaps, descFailures, descTurned, descResets, descSubscriptions, descMessages)
+		out <- counter(desc("rules_looks_total", "Reads of the revisions from the source."), s.Looks)
+		out <- counter(desc("rules_loads_total", "Rule sets loaded."), s.Loads)
+		out <- counter(desc("rules_swaps_total", "Revisions replaced by another."), s.Swaps)
+		out <- counter(desc("rules_failures_total", "Failed reads of the source."), s.Failures)
+		out <- counter(desc("rules_turned_away_total",
+			"Requests turned away because their rule set was not loaded yet and too many others were being loaded."), s.Turned)
+		out <- counter(desc("rules_resets_total", "Resets of buckets after a rule change."), s.Resets)
+		out <- counter(desc("rules_subscriptions_total", "Subscriptions to announcements."), s.Subscribed)
+		messages := desc("rules_messages_total", "Announcements of rule changes.", "result")
+		out <- counter(messages, s.Messages.Heard, "heard")
+		out <- counter(messages, s.Messages.Unneeded, "unneeded")
+		out <- counter(messages, s.Messages.Malformed, "malformed")
+	}))
 }
 
 func (m *Metrics) collectRules(out chan<- prometheus.Metric, all []reload.Status) {
@@ -72,10 +59,11 @@ func (m *Metrics) collectRules(out chan<- prometheus.Metric, all []reload.Status
 			m.collectRuleSet(out, s)
 		}
 	}
+	sets := desc("rule_sets", "Rule sets in memory by where they came from; none counts requested ids without rules.", "source")
 	for _, from := range []reload.Origin{reload.FromSource, reload.FromCopy, reload.FromNowhere} {
-		out <- gauge(descSets, float64(bySource[from]), string(from))
+		out <- gauge(sets, float64(bySource[from]), string(from))
 	}
-	out <- gauge(descFailing, float64(failing))
+	out <- gauge(desc("rule_sets_failing", "Rule sets with an error, including those without a label of their own."), float64(failing))
 }
 
 func (m *Metrics) collectRuleSet(out chan<- prometheus.Metric, s *reload.Status) {

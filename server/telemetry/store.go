@@ -11,12 +11,7 @@ import (
 )
 
 var (
-	descStoreUp = desc("store_up",
-		"1 if every Redis server is up, every shard has one and the fleet state agrees. Absent if buckets are in the process.")
-	descStoreWarnings = desc("store_warnings",
-		"Number of Redis settings to change; /v1/health lists them. Absent, not 0, while a Redis server does not answer.")
-	descUncovered = desc("store_uncovered_shards", "Shards without a known server.")
-	descNodeUp    = desc("store_node_up",
+	descNodeUp = desc("store_node_up",
 		"0 if the breaker of a Redis server is open or too many of its recent decisions failed, for any reason.", "node")
 	descNodeLatency = desc("store_node_latency_seconds", "How long a Redis server took to answer INFO.", "node")
 	descBreakerOpen = desc("store_breaker_open", "1 while a Redis server does not answer and is only probed.", "node")
@@ -29,20 +24,24 @@ const (
 
 // WatchStore reports the health of the store at every scrape.
 func (m *Metrics) WatchStore(health func(context.Context) redisstore.Health) {
-	m.watch(func(out chan<- prometheus.Metric) {
+	m.registry.MustRegister(collector(func(out chan<- prometheus.Metric) {
 		ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 		defer cancel()
 		collectStore(out, health(ctx))
-	}, descStoreUp, descStoreWarnings, descUncovered, descNodeUp, descNodeLatency, descBreakerOpen)
+	}))
 }
 
 func collectStore(out chan<- prometheus.Metric, h redisstore.Health) {
-	out <- gauge(descStoreUp, boolValue(h.Healthy()))
+	out <- gauge(desc("store_up",
+		"1 if every Redis server is up, every shard has one and the fleet state agrees. Absent if buckets are in the process."),
+		boolValue(h.Healthy()))
 	unknown := len(h.Nodes) == 0 || slices.ContainsFunc(h.Nodes, func(n redisstore.NodeHealth) bool { return n.Latency == 0 })
 	if len(h.Warnings) > 0 || !unknown {
-		out <- gauge(descStoreWarnings, float64(len(h.Warnings)))
+		out <- gauge(desc("store_warnings",
+			"Number of Redis settings to change; /v1/health lists them. Absent, not 0, while a Redis server does not answer."),
+			float64(len(h.Warnings)))
 	}
-	out <- gauge(descUncovered, float64(h.Uncovered))
+	out <- gauge(desc("store_uncovered_shards", "Shards without a known server."), float64(h.Uncovered))
 	seen := map[string]bool{}
 	for i := range h.Nodes {
 		n := &h.Nodes[i]

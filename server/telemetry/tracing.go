@@ -30,8 +30,6 @@ type TracingConfig struct {
 	// SampleRatio is the share of requests that are traced, of those without a
 	// trace of their own or on a public route.
 	SampleRatio float64
-	// ServiceName is the name of the service. Empty means fluxgate.
-	ServiceName string
 	// Version is the version of the service.
 	Version string
 	// RuleSet is the rule set of requests that name none.
@@ -67,9 +65,6 @@ func NewTracing(ctx context.Context, config TracingConfig) (*Tracing, error) {
 	if config.Endpoint == "" {
 		return &Tracing{}, nil
 	}
-	if config.ServiceName == "" {
-		config.ServiceName = "fluxgate"
-	}
 	if config.Logger == nil {
 		config.Logger = slog.Default()
 	}
@@ -89,7 +84,7 @@ func NewTracing(ctx context.Context, config TracingConfig) (*Tracing, error) {
 		return nil, fmt.Errorf("tracing: %w", err)
 	}
 	about, err := resource.New(ctx, resource.WithFromEnv(), resource.WithTelemetrySDK(), resource.WithAttributes(
-		attribute.String("service.name", config.ServiceName), attribute.String("service.version", config.Version)))
+		attribute.String("service.name", "fluxgate"), attribute.String("service.version", config.Version)))
 	if err != nil && !errors.Is(err, resource.ErrPartialResource) {
 		return nil, fmt.Errorf("tracing: %w", err)
 	}
@@ -158,12 +153,8 @@ func (e *loggingExporter) ExportSpans(ctx context.Context, spans []sdktrace.Read
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(e.life, cancel)()
-	err := e.SpanExporter.ExportSpans(ctx, spans)
-	if err == nil {
-		return nil
-	}
-	if now, before := e.throttle.Allow(time.Now()); now {
-		e.logger.Warn("cannot send traces", "error", err, "spans", len(spans), "suppressed", before)
+	if err := e.SpanExporter.ExportSpans(ctx, spans); err != nil {
+		e.throttle.Log(ctx, e.logger, slog.LevelWarn, "cannot send traces", "error", err, "spans", len(spans))
 	}
 	return nil // logged here, and not again by the SDK
 }
