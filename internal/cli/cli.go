@@ -24,13 +24,13 @@ import (
 )
 
 const (
-	exitOK      = 0
-	exitError   = 1
-	exitDrift   = 2
+	exitOK       = 0
+	exitError    = 1
+	exitDrift    = 2
 	exitRejected = 3
-	exitTrouble = 4
-	exitUnknown = 5
-	exitUsage   = 64 // EX_USAGE of sysexits.h
+	exitTrouble  = 4
+	exitUnknown  = 5
+	exitUsage    = 64 // EX_USAGE of sysexits.h
 )
 
 // confirming are the commands that compare rules or ask before they change something.

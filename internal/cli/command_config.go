@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 
-	"github.com/fluxgate/fluxgate/server/config"
 	"github.com/fluxgate/fluxgate/server/doctor"
 	"github.com/spf13/cobra"
 )
@@ -52,7 +51,7 @@ func newConfigPrint() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return c.Print(cmd.OutOrStdout(), config.Format(output.format))
+			return c.Print(cmd.OutOrStdout(), output.format == asJSON)
 		},
 	}
 	source.flags(cmd)

@@ -49,7 +49,5 @@ func (l *logger) Printf(ctx context.Context, format string, args ...any) {
 	if !to.Enabled(ctx, level) {
 		return
 	}
-	if ok, suppressed := l.throttle.Allow(time.Now()); ok {
-		to.Log(ctx, level, "Redis client: "+fmt.Sprintf(format, args...), "suppressed", suppressed)
-	}
+	l.throttle.Log(ctx, to, level, "Redis client: "+fmt.Sprintf(format, args...))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"strings"
 	"sync"
 	"time"
@@ -91,10 +92,8 @@ func (r *Reloader) listen(ctx context.Context) {
 		if err == nil || ctx.Err() != nil {
 			continue
 		}
-		if ok, suppressed := r.unheard.Allow(time.Now()); ok {
-			r.config.Logger.Warn("cannot receive announcements of rule changes; subscribing again", "channel", r.config.Channel,
-				"error", err, "suppressed", suppressed)
-		}
+		r.unheard.Log(context.Background(), r.config.Logger, slog.LevelWarn,
+			"cannot receive announcements of rule changes; subscribing again", "channel", r.config.Channel, "error", err)
 		if cluster, ok := r.config.Redis.(*redis.ClusterClient); ok {
 			cluster.ReloadState(ctx) // the node may not be a master any more
 		}
@@ -125,10 +124,8 @@ func (r *Reloader) announced(payload string) {
 	count := &r.counts.Messages.Heard
 	if err != nil {
 		count = &r.counts.Messages.Malformed
-		if ok, suppressed := r.malformed.Allow(time.Now()); ok {
-			r.config.Logger.Warn("ignored a malformed message on the reload channel", "channel", r.config.Channel,
-				"bytes", len(payload), "error", err, "suppressed", suppressed)
-		}
+		r.malformed.Log(context.Background(), r.config.Logger, slog.LevelWarn,
+			"ignored a malformed message on the reload channel", "channel", r.config.Channel, "bytes", len(payload), "error", err)
 	} else if !r.hint(m.RuleSetID) {
 		count = &r.counts.Messages.Unneeded
 	}

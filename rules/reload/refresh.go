@@ -195,10 +195,9 @@ func (r *Reloader) load(ctx context.Context, s *ruleSet, head rules.Head) {
 // trim keeps the number of rule sets within its bound.
 func (r *Reloader) trim() {
 	if dropped := r.sets.trim(); dropped != "" {
-		if ok, suppressed := r.drops.Allow(time.Now()); ok {
-			r.config.Logger.Warn("dropped a rule set: more are in use than are kept; its next request loads it again",
-				"ruleSet", dropped, "most", r.config.MaxRuleSets, "suppressed", suppressed)
-		}
+		r.drops.Log(context.Background(), r.config.Logger, slog.LevelWarn,
+			"dropped a rule set: more are in use than are kept; its next request loads it again",
+			"ruleSet", dropped, "most", r.config.MaxRuleSets)
 	}
 }
 
@@ -269,11 +268,8 @@ func (r *Reloader) failed(ctx context.Context, s *ruleSet, err error, revision i
 func (r *Reloader) log(s *ruleSet, level slog.Level, message string, args ...any) {
 	args = append([]any{"ruleSet", s.id}, args...)
 	if !s.pinned && s.current.Load() == nil {
-		ok, suppressed := r.unknown.Allow(time.Now())
-		if !ok {
-			return
-		}
-		args = append(args, "suppressed", suppressed)
+		r.unknown.Log(context.Background(), r.config.Logger, level, message, args...)
+		return
 	}
 	r.config.Logger.Log(context.Background(), level, message, args...)
 }

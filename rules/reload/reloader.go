@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"sync/atomic"
@@ -212,10 +213,8 @@ func (r *Reloader) begin(id string) *ruleSet {
 	s, fresh := r.sets.add(id, false)
 	if s == nil {
 		r.counts.add(&r.counts.Turned)
-		if ok, suppressed := r.turned.Allow(time.Now()); ok {
-			r.config.Logger.Warn("a request names a rule set that is not loaded, and too many others are being loaded",
-				"suppressed", suppressed)
-		}
+		r.turned.Log(context.Background(), r.config.Logger, slog.LevelWarn,
+			"a request names a rule set that is not loaded, and too many others are being loaded")
 		return nil
 	}
 	s.touch(r.tick.Load())

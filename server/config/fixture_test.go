@@ -29,10 +29,10 @@ func write(t testing.TB, name, content string) string {
 	return path
 }
 
-func printed(t testing.TB, c *config.Config, format config.Format) string {
+func printed(t testing.TB, c *config.Config, asJSON bool) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := c.Print(&b, format); err != nil {
+	if err := c.Print(&b, asJSON); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()

@@ -25,7 +25,7 @@ func TestLoad_SourceDocuments(t *testing.T) {
 	want.RateLimit.ExcludePatterns = []string{"/health", "/actuator/*"}
 	want.Reload.Strategy = "POLLING"
 	want.Reload.ResetBucketsOnReload = true
-	if got, want := printed(t, c, config.JSON), printed(t, &want, config.JSON); got != want {
+	if got, want := printed(t, c, true), printed(t, &want, true); got != want {
 		t.Errorf("it reads as\n%s\nwant\n%s", got, want)
 	}
 	if c.RuleSource() != config.SourceMongo {
@@ -101,7 +101,7 @@ func TestLoad_OtherVariables(t *testing.T) {
 func TestLoad_EmptyGroups(t *testing.T) {
 	for _, content := range []string{"fluxgate:\n", "fluxgate: {}\n", "fluxgate:\n  redis:\n  # uri: x\n  log: {}\n", `{"fluxgate": {"redis": null}}`} {
 		c, want := load(t, config.Sources{File: write(t, "a.yaml", content)}), config.Defaults()
-		if printed(t, c, config.YAML) != printed(t, &want, config.YAML) {
+		if printed(t, c, false) != printed(t, &want, false) {
 			t.Errorf("%q is not the default", content)
 		}
 	}

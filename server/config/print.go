@@ -16,35 +16,21 @@ import (
 	"github.com/fluxgate/fluxgate/internal/yamltree"
 )
 
-// Format is how a configuration is printed.
-type Format string
-
-// The formats.
-const (
-	// YAML is a file that [Load] reads. A comment says where each value comes
-	// from that is not at its default.
-	YAML Format = "yaml"
-	// JSON is the same without the comments.
-	JSON Format = "json"
-)
-
-// Print writes the whole configuration, with secrets masked. If it has none, the
-// output loads as the same configuration.
-func (c *Config) Print(w io.Writer, format Format) error {
+// Print writes the whole configuration as YAML, with secrets masked. If it has none, the
+// output loads as the same configuration. A comment says where each value comes from that is
+// not at its default. asJSON writes the same as JSON.
+func (c *Config) Print(w io.Writer, asJSON bool) error {
 	var b bytes.Buffer
-	switch format {
-	case YAML:
-		b.WriteString("fluxgate:\n")
-		c.printGroup(&b, root(), "  ")
-	case JSON:
+	if asJSON {
 		whole := map[string]any{"fluxgate": root().shown(reflect.ValueOf(c).Elem())}
 		data, err := json.MarshalIndent(whole, "", "  ")
 		if err != nil {
 			return fmt.Errorf("printing the configuration: %w", err)
 		}
 		b.Write(append(data, '\n'))
-	default:
-		return fmt.Errorf("printing the configuration: unknown format %q: use yaml or json", format)
+	} else {
+		b.WriteString("fluxgate:\n")
+		c.printGroup(&b, root(), "  ")
 	}
 	_, err := w.Write(b.Bytes())
 	return err
@@ -53,7 +39,7 @@ func (c *Config) Print(w io.Writer, format Format) error {
 // String is the configuration as YAML, so that no log shows a secret.
 func (c Config) String() string {
 	var b strings.Builder
-	_ = c.Print(&b, YAML) // a builder has no errors
+	_ = c.Print(&b, false) // a builder has no errors
 	return b.String()
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/fluxgate/fluxgate/store"
 )
 
-// sample is a value of a key that is not its default: as YAML, and as the
+// sample is a value of a key that is not its default: as false, and as the
 // environment and the command line have it.
 func sample(t *testing.T, e *setting) (yaml, text string) {
 	t.Helper()
@@ -167,24 +167,24 @@ func FuzzLoad(f *testing.F) {
 			return
 		}
 		_ = c.Check()
-		first := printing(t, c, JSON)
+		first := printing(t, c, true)
 		if !json.Valid([]byte(first)) {
 			t.Fatalf("not JSON:\n%s", first)
 		}
-		again, err := load("g.yaml", []byte(printing(t, c, YAML)), nil, nil)
+		again, err := load("g.yaml", []byte(printing(t, c, false)), nil, nil)
 		if err != nil {
-			t.Fatalf("what was accepted is not when it is printed: %v\n%s", err, printing(t, c, YAML))
+			t.Fatalf("what was accepted is not when it is printed: %v\n%s", err, printing(t, c, false))
 		}
-		if second := printing(t, again, JSON); second != first {
+		if second := printing(t, again, true); second != first {
 			t.Fatalf("read\n%s\nwant\n%s", second, first)
 		}
 	})
 }
 
-func printing(t *testing.T, c *Config, format Format) string {
+func printing(t *testing.T, c *Config, asJSON bool) string {
 	t.Helper()
 	var b strings.Builder
-	if err := c.Print(&b, format); err != nil {
+	if err := c.Print(&b, asJSON); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -281,10 +282,8 @@ func (s *Store) giveBack(takes store.Takes) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.config.Timeout)
 	defer cancel()
 	if err := store.SettleError(s.Settle(ctx, takes, takes.Same(0))); err != nil {
-		if ok, suppressed := s.notGivenBack.Allow(time.Now()); ok {
-			s.log.Warn("cannot give back the tokens of a rejected request; they refill over time",
-				"error", s.clean(err), "suppressed", suppressed)
-		}
+		s.notGivenBack.Log(context.Background(), s.log, slog.LevelWarn,
+			"cannot give back the tokens of a rejected request; they refill over time", "error", s.clean(err))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strconv"
@@ -239,10 +240,8 @@ func (f *fleetState) keep(life context.Context) {
 		}
 		cancel()
 		if errors.Is(err, ErrDisagrees) {
-			if ok, suppressed := disagrees.Allow(time.Now()); ok {
-				f.store.log.Error("the fleet state has changed: this gateway no longer shares buckets with the others; restart it",
-					"error", err, "suppressed", suppressed)
-			}
+			disagrees.Log(context.Background(), f.store.log, slog.LevelError,
+				"the fleet state has changed: this gateway no longer shares buckets with the others; restart it", "error", err)
 		}
 		f.trouble.Store(&err)
 		if countsAsFailure(err) && !errors.Is(err, store.ErrNotSent) {

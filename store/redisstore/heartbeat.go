@@ -7,6 +7,7 @@ import (
 	_ "embed"
 	"encoding/hex"
 	"errors"
+	"log/slog"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -88,10 +89,8 @@ func (h *heartbeat) send(ctx context.Context) {
 		return // the breaker logs it
 	}
 	if err != nil {
-		if ok, suppressed := h.failed.Allow(time.Now()); ok {
-			s.log.Warn("cannot write the heartbeat: the number of gateways is not updated",
-				"gateways", s.Gateways(), "error", s.clean(err), "suppressed", suppressed)
-		}
+		h.failed.Log(context.Background(), s.log, slog.LevelWarn,
+			"cannot write the heartbeat: the number of gateways is not updated", "gateways", s.Gateways(), "error", s.clean(err))
 		return
 	}
 	h.skip = skip

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -111,10 +112,8 @@ func (q *nodeQueue) heal(ctx context.Context, client *redis.Client, c *scriptCal
 
 // logLoaded logs that the script was loaded into the node.
 func (q *nodeQueue) logLoaded() {
-	if ok, suppressed := q.loaded.Allow(time.Now()); ok {
-		q.store.log.Info("loaded the decision script into Redis, which did not have it: it is new, was restarted or was flushed",
-			"node", q.address(), "suppressed", suppressed)
-	}
+	q.loaded.Log(context.Background(), q.store.log, slog.LevelInfo,
+		"loaded the decision script into Redis, which did not have it: it is new, was restarted or was flushed", "node", q.address())
 }
 
 func one(ctx context.Context, client *redis.Client, c *scriptCall, args []any) (string, error) {

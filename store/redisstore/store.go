@@ -182,9 +182,8 @@ func (s *Store) await(ctx context.Context, r *shardRequest) error {
 		}
 		q.count(asked, err, reply)
 	case err != nil:
-		if ok, suppressed := s.noNode.Allow(time.Now()); ok {
-			s.log.Warn("no Redis server is known for some buckets: "+withoutRedis, "error", err, "suppressed", suppressed)
-		}
+		s.noNode.Log(context.Background(), s.log, slog.LevelWarn,
+			"no Redis server is known for some buckets: "+withoutRedis, "error", err)
 	}
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -121,9 +122,8 @@ func (t *topology) refreshSoon() {
 		defer cancel()
 		err := t.refresh(ctx)
 		if err != nil {
-			if ok, suppressed := t.failed.Allow(time.Now()); ok {
-				t.store.log.Warn("the cluster's slots could not be looked up", "error", t.store.clean(err), "suppressed", suppressed)
-			}
+			t.failed.Log(context.Background(), t.store.log, slog.LevelWarn,
+				"the cluster's slots could not be looked up", "error", t.store.clean(err))
 		}
 		// Not more often than this, however many requests are redirected.
 		select {
