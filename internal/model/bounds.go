@@ -93,7 +93,7 @@ func changeAdds(b *rules.Band) *big.Rat {
 
 // overdraftAdds is what an overdraft adds: the cost of one request. It is admitted while a token is left, and what it
 // takes beyond that is debt. An outage, a reset, a loss, a step forward and, for other kinds than a token bucket, a
-// higher C end the debt and add the cost once more.
+// higher C, also one that some servers still use, end the debt and add the cost once more.
 func overdraftAdds(cost int64) *big.Rat { return whole(cost) }
 
 // The times that are published.

@@ -16,6 +16,11 @@ func TestHistories_Found(t *testing.T) {
 			{Capacity: 30, Refill: period, Kind: rules.SlidingWindow},
 		}}}
 	}
+	overdraft := func(capacity int64) []rules.Rule {
+		return []rules.Rule{{ID: "r1", Scope: rules.ScopeGlobal, Overdraft: true, Bands: []rules.Band{
+			{Label: "burst", Capacity: capacity, Kind: rules.Quota, Period: "second"},
+		}}}
+	}
 	for name, h := range map[string]*History{
 		// The window of the new period began after the takes had left theirs: it never counted them.
 		"a take is given back to a window of another period": {
@@ -57,6 +62,18 @@ func TestHistories_Found(t *testing.T) {
 				{At: 5 * time.Second, Kind: OpPeek, Gateway: All, Caller: "a"},
 			},
 			Ends: 5 * time.Second,
+		},
+		// The lower limit cuts the debt, and the server with the higher one admits once more.
+		"an overdraft while two limits are in use": {
+			Gateways: []Gateway{{Latency: 200 * time.Microsecond, SeesRules: 3 * time.Second}, {Latency: 200 * time.Microsecond}},
+			Versions: [][]rules.Rule{overdraft(100), overdraft(10)},
+			Ops: []Op{
+				{Kind: OpRules, SettleAt: -1, Version: 1},
+				{Kind: OpCheck, Caller: "a", N: 1, Cost: 1, Tokens: 1, Actual: -1, SettleAt: -1},
+				{At: 100 * ms, Kind: OpCheck, Gateway: All, Caller: "a", N: 4, Cost: 50, Tokens: 1, Actual: -1, SettleAt: -1},
+				{At: 3100 * ms, Kind: OpPeek, Gateway: All, Caller: "a"},
+			},
+			Ends: 3100 * ms,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -145,12 +145,17 @@ func (m *meter) allow(s *spec) {
 	}
 }
 
-// raised reports whether an era has a higher capacity than one before it, and until when that is in use.
+// raised reports whether an era has a higher capacity than one before it, or than one that begins
+// while servers still use it, and until when both are in use.
 func (m *meter) raised(i int) (until time.Duration, raised bool) {
 	until = m.eras[i].from
-	for _, e := range m.eras[:i] {
-		if e.band != nil && e.band.Capacity < m.eras[i].band.Capacity {
+	for j, e := range m.eras {
+		switch own := &m.eras[i]; {
+		case e.band == nil || e.band.Capacity >= own.band.Capacity:
+		case j < i:
 			until, raised = max(until, e.to), true
+		case e.from < own.to:
+			until, raised = max(until, own.to), true
 		}
 	}
 	return until, raised
