@@ -40,7 +40,7 @@ func TestDocs_SourceConfiguration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer client.Disconnect(context.Background()) //nolint:errcheck // the test is over
+	defer client.Disconnect(context.Background())
 	if _, err := client.Database(c.Mongo.Database).Collection(c.Mongo.Collection).InsertOne(t.Context(), document); err != nil {
 		t.Fatal(err)
 	}

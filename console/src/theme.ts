@@ -2,8 +2,6 @@ import { Badge, createTheme, Modal } from "@mantine/core";
 
 export const theme = createTheme({
   respectReducedMotion: true,
-  primaryColor: "teal", // of the logo
-  primaryShade: 9, // white text on it can be read
   components: {
     Badge: Badge.extend({ defaultProps: { tt: "none" } }),
     // Locking the page's scrolling needs a style element, which the

@@ -71,8 +71,6 @@ func TestFigures(t *testing.T) {
 		report.AtLeast("limits-"+kinds[i].name, figure.MedianOf(kinds[i].ratio), kinds[i].bar, "×")
 	}
 	report.AtLeast("limits-token-bucket-unchanged", scriptsRatio(t, server), 0.95, "×")
-	// A bucket and its key take about 140 bytes with one token bucket. A quota adds
-	// 15 bytes to the value, a window 141.
 	report.AtMost("limits-bytes-quota", redisload.BytesPerBucket(t, quota), 200, " B")
 	report.AtMost("limits-bytes-sliding-window", redisload.BytesPerBucket(t, window), 350, " B")
 	// The holders have a key of their own: this is one request under way.
