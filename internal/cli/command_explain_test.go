@@ -33,7 +33,7 @@ func TestExplain(t *testing.T) {
 				"\n\nRULE FROM MEMORY\nall none: a shadow rule does not refuse; refills below 200 a second"},
 			{command: "explain --user eve", stdout: "rejected (denied)\n\nRULE APPLIES WHY BUCKET\nbanned yes denies it -\nrules of api-limits that do not apply: 6; --all shows why"},
 			{command: "explain --path /keyed", stdout: "rejected (missing-identity)\n\nRULE APPLIES WHY BUCKET\nall yes counts all together, in shadow KEY\n" +
-				"keyed yes refuses it without apiKey -\nrules of api-limits that do not apply: 5; --all shows why\n\nRULE FROM MEMORY\nall none: a shadow rule does not refuse; refills below 200 a second"},
+				"keyed yes rejects it without apiKey -\nrules of api-limits that do not apply: 5; --all shows why\n\nRULE FROM MEMORY\nall none: a shadow rule does not refuse; refills below 200 a second"},
 			{command: "explain --path /health -o yaml", stdout: "ruleSet: api-limits\nrules:\n  - rule: health\n    applies: true\n    action: allow\n    priority: 100\n" +
 				"decision:\n  allowed: true\n  reason: exempt\n  rule: health\n  remaining: 0\nnotApplying: 6"},
 			{command: "explain --rule-set nope", code: exitError, stderr: "see fluxgate rules list"},

@@ -195,6 +195,7 @@ func TestSource_ServerAway(t *testing.T) {
 	server.Run(t)
 	testenv.Eventually(t, "the rules are current", func() bool { return s.Err() == nil })
 	wantCapacity(t, s, "shop", 6)
+	testenv.Eventually(t, "the acceptance is logged", func() bool { return len(log.Lines("accepted the rate limit configuration")) >= 2 })
 	for text, want := range map[string]int{"cannot get rules from the xDS server": 1, "lost the xDS server": 1, "accepted the rate limit configuration": 2} {
 		if n := len(log.Lines(text)); n != want {
 			t.Errorf("%d lines with %q, want %d:\n%s", n, text, want, log)
