@@ -223,6 +223,10 @@ func (r *replay) settleIn(f *Fact, b *BucketFact, a *account, j int, rest int64)
 	}
 	numbers := r.bandOf(b.Rule, &b.Exact[j])
 	scaled := r.tokens(b, j, rest)
+	if r.moves(b.Rule, &b.Exact[j]) {
+		a.open = true
+		return new(big.Rat), scaled
+	}
 	if numbers != nil && numbers != a.band && a.kind() == rules.TokenBucket {
 		// Refunds carry over as well. By how much depends on when the numbers changed, and where
 		// two versions count apart it is that of the version of the take.
@@ -259,6 +263,25 @@ func (r *replay) settleIn(f *Fact, b *BucketFact, a *account, j int, rest int64)
 		return r.giveBackToQuota(f, b, a, end, scaled)
 	}
 	return a.giveBack(r.tokens(b, j, b.Cost), scaled, b.TakenAt, due, last)
+}
+
+// moves reports whether a band without a label is at another position in another version of its
+// rule: what was taken from the one is not found in the other.
+func (s *spec) moves(rule string, e *store.ExactBand) bool {
+	for _, version := range s.Versions {
+		there, elsewhere := false, false
+		for _, r := range version {
+			for j, b := range r.Bands {
+				if exact, err := b.Exact(j); r.ID == rule && b.Label == "" && err == nil && exact.Kind == e.Kind {
+					there, elsewhere = there || exact.ID == e.ID, elsewhere || exact.ID != e.ID
+				}
+			}
+		}
+		if elsewhere && !there && e.ID < 16 {
+			return true
+		}
+	}
+	return false
 }
 
 // giveBackToQuota gives back what was taken in the period that ends at a moment. It may be before
