@@ -11,7 +11,8 @@ export function Bar({ current }: { current: Screen }) {
         Skip to the content
       </a>
       <a className="brand" href={href("/")}>
-        <img src="logo.svg" alt="" width={18} height={18} /> FluxGate
+        <img src="logo.svg" alt="" width={18} height={18} />
+        FluxGate
       </a>
       <nav className="nav" aria-label="Screens">
         {screens.map((s) => (
