@@ -30,7 +30,10 @@ type comparison []FieldDiff
 
 // compare returns the fields in which two rules differ, in document order.
 func compare(before, after *Rule) []FieldDiff {
-	if reflect.DeepEqual(before, after) { // as most of two large rule sets
+	// Most rules of two large rule sets are the same, but for what is not compared.
+	a, b := *before, *after
+	a.RuleSetID, a.CreatedAt, a.UpdatedAt = b.RuleSetID, b.CreatedAt, b.UpdatedAt
+	if reflect.DeepEqual(&a, &b) {
 		return nil
 	}
 	var c comparison
