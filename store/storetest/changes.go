@@ -13,6 +13,7 @@ var ruleChangeChecks = []Check{
 	{"I6 a band that is not asked for keeps its state", bandsNotAskedFor},
 	{"I6 versions that alternate hand out a capacity each at most", alternationIsBounded},
 	{"I6 what is given back follows a change", giveBackFollows},
+	{"I6 nothing comes back to another window after a take has left its own", leftItsWindow},
 	{"I6 a caller does not wait for the former numbers", formerNumbersDoNotBlock},
 	{"I6 quotas and windows carry the number that is used", countsCarryTheNumber},
 	{"I6 what exceeds a lowered quota is no debt", loweredQuotaIsNoDebt},
@@ -61,6 +62,26 @@ func alternationIsBounded(t testing.TB, b Backend) {
 					admitted[i], version.Tokens(), version.Refill, most)
 			}
 		}
+	}
+}
+
+func leftItsWindow(t testing.TB, b Backend) {
+	f := newFixture(t, b)
+	window := func(period time.Duration) rules.Band {
+		return rules.Band{Label: "x", Kind: rules.SlidingWindow, Capacity: 30, Refill: period}
+	}
+	short := f.demand(2, window(16*time.Second))
+	out := f.mustTake(short)
+	f.Advance(18 * time.Second) // it has left
+	long := short
+	long.Bands, long.Cost = f.bands(window(time.Hour)), 20
+	f.mustTake(long)
+	before := f.peek(long).Results[0].Bands[0].Remaining
+	if s := f.settle(0, out, short); s.Returned != 0 {
+		t.Errorf("%d tokens come back to a window of another period after the take has left its own, want 0", s.Returned)
+	}
+	if left := f.peek(long).Results[0].Bands[0].Remaining; left != before {
+		t.Errorf("%d of 30 tokens are left, want %d", left, before)
 	}
 }
 
