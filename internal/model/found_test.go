@@ -63,6 +63,17 @@ func TestHistories_Found(t *testing.T) {
 			},
 			Ends: 5 * time.Second,
 		},
+		// What has refilled until the store settles a request does not come back.
+		"requests that are settled after an outage": {
+			Gateways: []Gateway{{Latency: 200 * time.Microsecond}},
+			Versions: [][]rules.Rule{{{ID: "r1", Scope: rules.ScopeGlobal, Bands: []rules.Band{{Label: "burst", Capacity: 100, RefillTokens: 10, Refill: time.Minute}}}}},
+			Ops: []Op{
+				{Kind: OpCheck, Caller: "a", N: 3, Cost: 1, Tokens: 1, Lasts: time.Second, SettleAt: -1},
+				{At: 100 * ms, Kind: OpFault, Span: 5 * time.Second, SettleAt: -1, Fault: "not-sent"},
+				{At: 8100 * ms, Kind: OpPeek, Gateway: All, Caller: "a"},
+			},
+			Ends: 8100 * ms,
+		},
 		// The lower limit cuts the debt, and the server with the higher one admits once more.
 		"an overdraft while two limits are in use": {
 			Gateways: []Gateway{{Latency: 200 * time.Microsecond, SeesRules: 3 * time.Second}, {Latency: 200 * time.Microsecond}},

@@ -337,8 +337,12 @@ func (s *spec) costOf(f *Fact, r *RuleFact, b *band) (least, most *big.Rat) {
 	if actual < r.Granted && r.Source == store.FromFallback && settled.Gateway != f.Gateway {
 		return cost, most // another gateway gives back what it has charged itself, at most
 	}
-	if actual < r.Granted { // what has refilled meanwhile does not come back
-		most = lesser(most, new(big.Rat).Add(cost, regained(&b.Band, settled.At-f.Began)))
+	if actual < r.Granted { // what has refilled until the store settles it does not come back
+		at := settled.At
+		for _, t := range s.settling[f.Check] {
+			at = max(at, t.At)
+		}
+		most = lesser(most, new(big.Rat).Add(cost, regained(&b.Band, at-f.Began)))
 		return cost, greater(cost, most)
 	}
 	if r.Source == store.FromFallback && s.chargedAfter(f.Gateway, r.Bucket, settled.At) {
