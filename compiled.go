@@ -3,6 +3,7 @@ package fluxgate
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -23,7 +24,12 @@ type Compiled struct {
 	replaces bool           // a rule has Replaces
 	matcher  *match.Matcher
 
-	mu sync.Mutex // of those who make an entry of keyed
+	// from and ends are between which moments the active rules are the same: until the first
+	// of them ends. later is the rule set after that, made when it is first needed.
+	from, ends int64
+	later      atomic.Pointer[Compiled]
+
+	mu sync.Mutex // of those who make later, or an entry of keyed
 	// keyed are the active rules, with the salts of the stores that have used them.
 	keyed atomic.Pointer[keyedRules]
 }
@@ -43,13 +49,22 @@ type compiledRule struct {
 }
 
 // Compile makes of a rule set what engines evaluate. Every rule set that is valid compiles.
-func Compile(set *rules.Set) (*Compiled, error) {
-	c := &Compiled{Set: set, byID: make(map[string]int, set.Len())}
+func Compile(set *rules.Set) (*Compiled, error) { return compileFrom(set, math.MinInt64) }
+
+// compileFrom compiles the rules that have not ended at a moment, in microseconds since 1970.
+func compileFrom(set *rules.Set, from int64) (*Compiled, error) {
+	c := &Compiled{Set: set, byID: make(map[string]int, set.Len()), from: from, ends: math.MaxInt64}
 	patterns := make([]match.Rule, 0, set.Len())
 	for i := range set.Len() {
 		rule := set.At(i)
 		if rule.Disabled {
 			continue
+		}
+		if !rule.Until.IsZero() {
+			if rule.Until.UnixMicro() <= from {
+				continue
+			}
+			c.ends = min(c.ends, rule.Until.UnixMicro())
 		}
 		r, err := compileRule(rule)
 		if err != nil {
@@ -66,6 +81,29 @@ func Compile(set *rules.Set) (*Compiled, error) {
 		return nil, fmt.Errorf("compiling rule set %s: %w", printable.Quote(set.ID()), err)
 	}
 	return c, nil
+}
+
+// at returns the rule set at the time of a store, without the rules that have ended.
+func (c *Compiled) at(clock store.Store) *Compiled {
+	if c == nil || c.ends == math.MaxInt64 {
+		return c
+	}
+	now := clock.Now().UnixMicro()
+	if now < c.ends {
+		return c
+	}
+	covers := func(later *Compiled) bool { return later != nil && later.from <= now && now < later.ends }
+	if later := c.later.Load(); covers(later) {
+		return later
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if later := c.later.Load(); covers(later) {
+		return later
+	}
+	later := Must(compileFrom(c.Set, now)) // all of its rules have been compiled before
+	c.later.Store(later)
+	return later
 }
 
 // compileRule compiles a rule but for its prices.
@@ -157,8 +195,8 @@ type localBands struct {
 }
 
 // localBands returns the bands of the rule at a share of its capacities and rates.
-func (r *keyedRule) localBands(share float64) []store.ExactBand {
-	known, now := r.local.Load(), r.bandsNow()
+func (r *keyedRule) localBands(share float64, clock store.Store) []store.ExactBand {
+	known, now := r.local.Load(), r.bandsNow(clock)
 	if known == nil || known.share != share || known.of != &now[0] {
 		known = &localBands{share, &now[0], r.bandsAt(now, share)}
 		r.local.Store(known)

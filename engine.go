@@ -127,7 +127,7 @@ func (e *Engine) ruleSetOf(ctx context.Context, req *Request) (*Compiled, error)
 	if err := e.prepare(ctx, req); err != nil {
 		return nil, err
 	}
-	return e.rules.RuleSet(ctx, e.ruleSetIDOf(req)), nil
+	return e.rules.RuleSet(ctx, e.ruleSetIDOf(req)).at(e.store), nil
 }
 
 // prepare calls the function of [WithAmend] and checks the costs that result.
@@ -256,7 +256,7 @@ func (e *Engine) addDemand(ctx context.Context, r *keyedRule, req *Request, v *e
 		p.decide(Decision{Reason: ReasonMissingIdentity, RuleID: r.ID})
 		return nil
 	}
-	demand := r.newDemand(key)
+	demand := e.newDemand(r, key)
 	var price *Price
 	demand.Cost, price = r.costOf(req, demand.Bands)
 	if r.slots {
@@ -274,10 +274,10 @@ func (e *Engine) addDemand(ctx context.Context, r *keyedRule, req *Request, v *e
 
 // newDemand returns a demand on a bucket set of the rule. The caller sets what depends on the
 // request: cost, holder and longest wait.
-func (r *keyedRule) newDemand(key store.KeyID) store.Demand {
+func (e *Engine) newDemand(r *keyedRule, key store.KeyID) store.Demand {
 	return store.Demand{
 		Key:         store.Key{RuleSet: r.RuleSetID, Rule: r.ID, ID: key},
-		Bands:       r.bandsNow(),
+		Bands:       r.bandsNow(e.store),
 		Shadow:      r.shadow,
 		Overdraft:   r.Overdraft,
 		Alternative: r.Mode == rules.ModeAlternative,

@@ -64,7 +64,7 @@ func (e *Engine) Buckets(ctx context.Context, req *Request, rules ...string) ([]
 			return nil, err
 		case key != (store.Key{}):
 			v.rules = append(v.rules, appliedRule{keyedRule: r})
-			v.demands = append(v.demands, store.Demand{Key: key, Bands: r.bandsNow(), Shadow: r.shadow})
+			v.demands = append(v.demands, store.Demand{Key: key, Bands: r.bandsNow(e.store), Shadow: r.shadow})
 		case len(rules) > 0:
 			_, missing := e.keyer.identify(r.compiledRule, asked)
 			return nil, noBucket(r.Rule, "refuses a request without "+strings.Join(missing, ", "))
@@ -121,8 +121,10 @@ func (c *Compiled) find(id string) (int, error) {
 		}
 		return i, nil
 	}
-	if r, ok := c.Rule(id); ok {
+	if r, ok := c.Rule(id); ok && r.Disabled {
 		return 0, noBucket(&r, "is disabled")
+	} else if ok {
+		return 0, noBucket(&r, "has ended: its until is "+r.Until.Format(time.RFC3339))
 	}
 	return 0, fmt.Errorf("%w: %s in rule set %s", ErrNoRule, printable.Quote(id), printable.Quote(c.ID()))
 }

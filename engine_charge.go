@@ -223,7 +223,7 @@ func (u *localUse) correction(bands []store.ExactBand, i int, units int64) (t st
 // bandsOf returns a copy of the bands of a bucket as they are in the store, or nil if its
 // rule has others by now. Without bands it returns those that there are.
 func (e *Engine) bandsOf(ctx context.Context, key store.Key, bands []store.ExactBand) []store.ExactBand {
-	set := e.rules.RuleSet(ctx, key.RuleSet)
+	set := e.rules.RuleSet(ctx, key.RuleSet).at(e.store)
 	if set == nil {
 		return nil
 	}
@@ -232,7 +232,7 @@ func (e *Engine) bandsOf(ctx context.Context, key store.Key, bands []store.Exact
 		return nil
 	}
 	if r := &set.active[i]; bands == nil || slices.Equal(r.bands, bands) {
-		return slices.Clone(r.bandsNow())
+		return slices.Clone(r.bandsNow(e.store))
 	}
 	return nil
 }

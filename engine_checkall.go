@@ -48,7 +48,7 @@ func (e *Engine) checkAll(ctx context.Context, reqs []Request, each []Decision) 
 		}
 		t.v.peek = t.v.peek && reqs[i].Peek
 	}
-	set := e.rules.RuleSet(ctx, e.ruleSetIDOf(&reqs[0])) // once: it may change at any moment
+	set := e.rules.RuleSet(ctx, e.ruleSetIDOf(&reqs[0])).at(e.store) // once: it may change at any moment
 	if set == nil {
 		for i := range each {
 			each[i] = e.noRuleSetDecision() // also with WithKnownRuleSets

@@ -83,7 +83,7 @@ func (e *Engine) takeFromFallback(ctx context.Context, v *evaluation, indices []
 		fits = fits || v.demands[i].Alternative && v.outcome.Results[i].Status == store.OK
 	}
 	for k, i := range indices {
-		v.demands[i].Bands = v.rules[i].localBands(share)
+		v.demands[i].Bands = v.rules[i].localBands(share, e.store)
 		if r := v.rules[i]; r.prices != nil && v.demands[i].Cost > 0 && !r.Overdraft && !r.CountRefused {
 			v.demands[i].Cost = clampCost(v.demands[i].Cost, v.demands[i].Bands)
 		}

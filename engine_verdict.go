@@ -1,6 +1,8 @@
 package fluxgate
 
 import (
+	"time"
+
 	"github.com/fluxgate/fluxgate/internal/keyfield"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/store"
@@ -15,8 +17,8 @@ type Verdict struct {
 	// Why says what keeps the rule from applying. It is empty if it applies.
 	Why Why
 	// Detail is the name of the header or attribute as the rule spells it, the key
-	// of the first entry of the rule's descriptor that is missing or differs, or
-	// the id of the rule that came first in the group or ended the evaluation. It never
+	// of the first entry of the rule's descriptor that is missing or differs, the id of the rule
+	// that came first in the group or ended the evaluation, or when the rule expired. It never
 	// holds a value that the caller sent.
 	Detail string
 
@@ -54,6 +56,8 @@ type Why string
 const (
 	// WhyDisabled means that the rule is disabled.
 	WhyDisabled Why = "disabled"
+	// WhyExpired means that the moment of its until has passed.
+	WhyExpired Why = "expired"
 	// WhyGroup means that another rule of its group came first.
 	WhyGroup Why = "group"
 	// WhyEnded means that a rule before it allowed or denied the request.
@@ -73,8 +77,11 @@ func (e *Engine) verdicts(set *Compiled, req *Request) []Verdict {
 	for i := range set.Len() {
 		v := &verdicts[i]
 		v.Rule = set.At(i)
-		if v.Rule.Disabled {
+		if _, active := set.byID[v.Rule.ID]; v.Rule.Disabled {
 			v.Why = WhyDisabled
+			continue
+		} else if !active {
+			v.Why, v.Detail = WhyExpired, v.Rule.Until.Format(time.RFC3339)
 			continue
 		}
 		r, f := &list[next], &found.Rules[next]
@@ -92,7 +99,7 @@ func (e *Engine) verdicts(set *Compiled, req *Request) []Verdict {
 			if v.Key == (store.Key{}) {
 				v.Identity = nil
 			} else {
-				v.Cost, _ = r.costOf(req, r.bandsNow())
+				v.Cost, _ = r.costOf(req, r.bandsNow(e.store))
 				v.FromMemory = e.fromMemory(r)
 			}
 		}
@@ -102,7 +109,7 @@ func (e *Engine) verdicts(set *Compiled, req *Request) []Verdict {
 
 // fromMemory says which answers of a rule may come from memory.
 func (e *Engine) fromMemory(r *keyedRule) string {
-	d := r.newDemand(store.KeyID{})
+	d := e.newDemand(r, store.KeyID{})
 	d.Cost = 1
 	if e.maxWait > 0 && e.policyOf(r) == rules.WaitForRefill {
 		d.MaxWait = e.maxWait

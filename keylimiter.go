@@ -114,7 +114,7 @@ func (l *KeyLimiter) decide(ctx context.Context, key string, d store.Demand, pee
 		return Decision{}, fmt.Errorf("limiter %s: %w: the key is empty", l.rule.ID, store.ErrDemand)
 	}
 	sum := sha256.Sum256(identity)
-	d.Key, d.Bands = store.Key{RuleSet: keyLimiterSet, Rule: l.rule.ID, ID: store.KeyID(sum[:len(store.KeyID{})])}, l.rule.bandsNow()
+	d.Key, d.Bands = store.Key{RuleSet: keyLimiterSet, Rule: l.rule.ID, ID: store.KeyID(sum[:len(store.KeyID{})])}, l.rule.bandsNow(l.store)
 	if l.rule.slots {
 		d.Holder = newHolder()
 	}

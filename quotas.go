@@ -38,13 +38,12 @@ func newQuotas(r *rules.Rule) (*quotas, error) {
 }
 
 // bandsNow returns the bands of the rule. Those of quotas have the edges of the
-// current period and the next, by the clock of this machine: the store decides
-// when a period ends.
-func (r *compiledRule) bandsNow() []store.ExactBand {
+// current period and the next, by the clock of a store, which decides when a period ends.
+func (r *compiledRule) bandsNow(clock store.Store) []store.ExactBand {
 	if r.quotas == nil {
 		return r.bands
 	}
-	now := time.Now()
+	now := clock.Now()
 	known := r.quotas.current.Load()
 	if known == nil || !r.quotas.hold(*known, now) {
 		bands := slices.Clone(r.bands)

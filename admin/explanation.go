@@ -29,7 +29,7 @@ type Explanation struct {
 type Verdict struct {
 	Rule     string   `json:"rule" doc:"The rule."`
 	Applies  bool     `json:"applies" doc:"Whether it applies to the request."`
-	Why      string   `json:"why,omitempty" doc:"Why it does not: disabled, path, method, host, excluded-path, header, attribute, descriptor, ip, user, api-key, group, ended or reading."`
+	Why      string   `json:"why,omitempty" doc:"Why it does not: disabled, expired, path, method, host, excluded-path, header, attribute, descriptor, ip, user, api-key, group, ended or reading."`
 	Detail   string   `json:"detail,omitempty" doc:"The name of the header or attribute, or the rule that came first."`
 	Action   string   `json:"action,omitempty" doc:"The action of the rule if it is not limit: allow or deny."`
 	Shadow   bool     `json:"shadow,omitempty" doc:"The rule is in shadow mode."`

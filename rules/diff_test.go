@@ -65,6 +65,7 @@ func TestDiff_EveryField(t *testing.T) {
 		"Group":         {func(r *rules.Rule) { r.Group = "plan" }, `group  > "plan"`},
 		"Action":        {func(r *rules.Rule) { r.Action = rules.ActionDeny }, `action "limit" > "deny"`},
 		"Disabled":      {func(r *rules.Rule) { r.Disabled = true }, `enabled true > false`},
+		"Until":         {func(r *rules.Rule) { r.Until = time.Unix(0, 0) }, `until  > "1970-01-01T00:00:00Z"`},
 		"OnLimitExceed": {func(r *rules.Rule) { r.OnLimitExceed = rules.Reject }, `onLimitExceed  > "REJECT"`},
 		"Mode":          {func(r *rules.Rule) { r.Mode = rules.ModeShadow }, `mode "enforce" > "shadow"`},
 		"OnFailure":     {func(r *rules.Rule) { r.OnFailure = rules.FailLocal }, `onFailure  > "local"`},

@@ -34,6 +34,7 @@ type RuleDocument struct {
 	Group             string            `json:"group,omitempty" doc:"Of the rules of a group that match, only the one with the highest priority applies."`
 	Action            Action            `json:"action,omitempty" enum:"limit,allow,deny" doc:"The default is limit."`
 	Enabled           bool              `json:"enabled" required:"false" doc:"The default is true."`
+	Until             *time.Time        `json:"until,omitempty" doc:"When the rule ends: from then on it is as if disabled."`
 	OnLimitExceed     Policy            `json:"onLimitExceed,omitempty" enum:"REJECT,WAIT_FOR_REFILL" doc:"The default is the server's."`
 	Mode              Mode              `json:"mode,omitempty" enum:"enforce,shadow,alternative" doc:"The default is enforce. alternative refuses only if all such rules that apply do."`
 	OnFailure         OnFailure         `json:"onFailure,omitempty" enum:"local,open,closed" doc:"What happens while the store cannot decide. The default is the server's."`
@@ -80,13 +81,15 @@ func (r *Rule) document() *RuleDocument {
 	for _, b := range r.Bands {
 		doc.Bands = append(doc.Bands, newBandDocument(b))
 	}
-	if !r.CreatedAt.IsZero() {
-		doc.CreatedAt = &r.CreatedAt
-	}
-	if !r.UpdatedAt.IsZero() {
-		doc.UpdatedAt = &r.UpdatedAt
-	}
+	doc.Until, doc.CreatedAt, doc.UpdatedAt = unlessZero(&r.Until), unlessZero(&r.CreatedAt), unlessZero(&r.UpdatedAt)
 	return doc
+}
+
+func unlessZero(at *time.Time) *time.Time {
+	if at.IsZero() {
+		return nil
+	}
+	return at
 }
 
 func newBandDocument(b Band) BandDocument {

@@ -105,6 +105,7 @@ func decodeRule(o *object) Rule {
 		Group:             o.text("group"),
 		Action:            Action(o.text("action")),
 		Disabled:          !o.boolean("enabled", true),
+		Until:             o.moment("until"),
 		OnLimitExceed:     Policy(o.text("onLimitExceed")),
 		Mode:              Mode(o.text("mode")),
 		OnFailure:         OnFailure(o.text("onFailure")),

@@ -48,6 +48,9 @@ type Rule struct {
 	Action Action
 	// Disabled turns the rule off without deleting it.
 	Disabled bool
+	// Until is when the rule ends, by the clock of the store: from then on it is as if
+	// disabled. Zero means never.
+	Until time.Time
 	// OnLimitExceed is what happens when a band is empty. Empty means the
 	// engine's default.
 	OnLimitExceed Policy
@@ -198,7 +201,7 @@ func (r Rule) clone() Rule {
 		r.Scope = scope
 	}
 	// Documents have times in UTC.
-	r.CreatedAt, r.UpdatedAt = r.CreatedAt.UTC(), r.UpdatedAt.UTC()
+	r.CreatedAt, r.UpdatedAt, r.Until = r.CreatedAt.UTC(), r.UpdatedAt.UTC(), r.Until.UTC()
 	return r
 }
 

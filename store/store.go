@@ -10,6 +10,8 @@ package store
 import (
 	"context"
 	"errors"
+	"sync/atomic"
+	"time"
 
 	"github.com/fluxgate/fluxgate/internal/bucket"
 )
@@ -69,6 +71,9 @@ type Store interface {
 	// may not. It is empty if none do.
 	FromMemory(d *Demand) string
 
+	// Now returns the time of the clock that decides, as far as it is known: see [Clock].
+	Now() time.Time
+
 	// Salt is mixed into every key. All processes that share the buckets share
 	// it.
 	Salt() []byte
@@ -114,8 +119,29 @@ func (Unshared) Gateways() int { return 0 }
 // Resets implements [Store].
 func (Unshared) Resets() uint64 { return 0 }
 
+// Now implements [Store].
+func (Unshared) Now() time.Time { return time.Now() }
+
 // FromMemory implements [Store].
 func (Unshared) FromMemory(*Demand) string { return "" }
+
+// Clock is the clock of a server, as far as this process knows it: the last time that the
+// server has reported, and the time since. Until then it is the clock of this machine.
+type Clock struct{ start atomic.Int64 }
+
+// begun is a moment to measure the time since, also if the machine's clock steps.
+var begun = time.Now()
+
+// Report notes the time of the server, in microseconds since 1970.
+func (c *Clock) Report(micros int64) { c.start.Store(micros - time.Since(begun).Microseconds()) }
+
+// Now implements [Store].
+func (c *Clock) Now() time.Time {
+	if start := c.start.Load(); start != 0 {
+		return time.UnixMicro(start + time.Since(begun).Microseconds())
+	}
+	return time.Now()
+}
 
 // Bounds of what a demand may ask for.
 const (

@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"fmt"
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fluxgate/fluxgate/internal/testenv"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -71,6 +73,18 @@ func TestDoctor_UnreachableRule(t *testing.T) {
 		if _, out, errs := call(t, append(command, append(inMemory(file), "--set", "server.http=127.0.0.1:0", "--set", "ratelimit.include-patterns=/api/**")...)...); strings.Contains(out+errs, "no request reaches") {
 			t.Errorf("%v: a false alarm\n%s%s", command, out, errs)
 		}
+	}
+}
+
+// A rule that ended long ago is named.
+func TestDoctor_EndedRule(t *testing.T) {
+	rule := func(id string, end time.Duration) string {
+		return fmt.Sprintf("  - {id: %s, until: %s, bands: [{capacity: 5, refill: 1m}]}\n", id, time.Now().Add(end).UTC().Format(time.RFC3339))
+	}
+	file := write(t, t.TempDir(), "rules.yaml", "id: api-limits\nrules:\n"+rule("old", -8*24*time.Hour)+rule("recent", -time.Hour)+rule("coming", time.Hour))
+	_, out, _ := call(t, append([]string{"doctor"}, append(inMemory(file), "--set", "server.http=127.0.0.1:0")...)...)
+	if strings.Count(out, "has ended at") != 1 || !strings.Contains(out, `rule "old" of rule set "api-limits" has ended at`) {
+		t.Error(out)
 	}
 }
 

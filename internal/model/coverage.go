@@ -25,7 +25,7 @@ var (
 	}
 	operationFeatures = []string{
 		"check", "too costly", "lease", "negative cache", "fallback", "charge", "open", "closed", "shadow", "wait", "leaves", "overdraft", "counts refused", "alternative", "tokens", "settle up", "settle down", "settle 0", "settle twice", "settle elsewhere",
-		"renew", "peek", "reset caller", "reset rule", "reset set", "numbers", "kind", "hold", "scope", "band added", "band removed", "versions alternate",
+		"renew", "peek", "reset caller", "reset rule", "reset set", "numbers", "kind", "hold", "scope", "band added", "band removed", "versions alternate", "ends",
 	}
 )
 
@@ -56,6 +56,7 @@ func (h *History) bandFeatures(found map[string]bool) {
 			for _, b := range r.Bands {
 				found[names[b.Kind]] = true
 			}
+			found["ends"] = found["ends"] || !r.Until.IsZero()
 			found["overdraft"] = found["overdraft"] || r.Overdraft
 			found["counts refused"] = found["counts refused"] || r.CountRefused
 			found["alternative"] = found["alternative"] || r.Mode == rules.ModeAlternative

@@ -20,6 +20,8 @@ type generator struct {
 	// counting draws the rules that count refused hits. It has numbers of its own, so that the
 	// histories of other seeds stay as they were.
 	counting *rand.Rand
+	// ending draws the rules that end, in the same way.
+	ending *rand.Rand
 }
 
 // resetsSeen is within which time a connected gateway sees a reset by another one, which
@@ -42,7 +44,7 @@ const path = "/x"
 // Generate makes the history of a seed. Its operations come in scenes, so that what they
 // do meets: a fault has requests before it, in it and after it.
 func Generate(seed uint64) *History {
-	g := &generator{Rand: rand.New(rand.NewPCG(seed, 20)), h: &History{Seed: seed}, counting: rand.New(rand.NewPCG(seed, 21))} //nolint:gosec // no secret
+	g := &generator{Rand: rand.New(rand.NewPCG(seed, 20)), h: &History{Seed: seed}, counting: rand.New(rand.NewPCG(seed, 21)), ending: rand.New(rand.NewPCG(seed, 22))} //nolint:gosec // no secret
 	g.lasts = time.Duration(2+g.IntN(10)) * time.Second
 	if g.IntN(8) == 0 {
 		g.lasts *= 4

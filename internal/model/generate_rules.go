@@ -26,6 +26,9 @@ func (g *generator) rules() {
 		for !valid([]rules.Rule{r}) {
 			r = g.rule(r.ID)
 		}
+		if g.ending.IntN(100) < 8 {
+			r.Until = endingAt(time.Duration(g.ending.IntN(8_000)) * time.Millisecond)
+		}
 		list = append(list, r)
 	}
 	g.h.Versions = [][]rules.Rule{list}

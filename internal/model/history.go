@@ -149,3 +149,11 @@ const (
 
 // Faults are all of them.
 var Faults = []Fault{Slow, LostCalls, LostAnswers, LateCalls, Lossy, Refused, NotSent, ShardAway}
+
+// endingAt is the until of a rule of a history, which begins in 1970.
+func endingAt(at time.Duration) time.Time { return time.Unix(0, 0).UTC().Add(at) }
+
+// endOf is when a rule of a history ends, if it does.
+func endOf(r *rules.Rule) (at time.Duration, ends bool) {
+	return r.Until.Sub(endingAt(0)), !r.Until.IsZero()
+}

@@ -40,6 +40,7 @@ type link struct {
 	breaker breaker
 	known   int // the number of gateways, 0 if it was never read
 	seen    int // how many resets it has seen
+	shown   store.Clock
 	// later are the requests of settlements that the store did not get.
 	later map[unsent][]*check
 }
@@ -207,6 +208,11 @@ func (l *link) take(ctx context.Context, demands []store.Demand, out *store.Outc
 		return err
 	}
 	l.answered(fact)
+	for i := range result.Results {
+		if now := result.Results[i].Now; failed == nil && now > 0 {
+			l.shown.Report(now)
+		}
+	}
 	if result != out {
 		*out = *result
 	}
@@ -229,6 +235,11 @@ func (l *link) Peek(ctx context.Context, demands []store.Demand, out *store.Outc
 		return err
 	}
 	l.answered(fact)
+	for i := range result.Results {
+		if now := result.Results[i].Now; failed == nil && now > 0 {
+			l.shown.Report(now)
+		}
+	}
 	if result != out {
 		*out = *result
 	}
@@ -343,6 +354,9 @@ func (l *link) Reset(ctx context.Context, what store.Reset) (did bool, err error
 	l.sawResets()
 	return true, nil
 }
+
+// Now implements [store.Store].
+func (l *link) Now() time.Time { return l.shown.Now() }
 
 // FromMemory implements [store.Store].
 func (l *link) FromMemory(*store.Demand) string { return "" }

@@ -54,6 +54,9 @@ func ruleText(r *rules.Rule) string {
 	if r.CountRefused {
 		words = append(words, "counts-refused")
 	}
+	if end, ends := endOf(r); ends {
+		words = append(words, "until "+end.String())
+	}
 	for _, b := range r.Bands {
 		label := ""
 		if b.Label != "" {

@@ -3,6 +3,7 @@ package model
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -74,6 +75,12 @@ func run(w *world) {
 	w.store = w.open()
 	f := &fleet{world: w, gateways: make([]atomic.Pointer[gateway], len(h.Gateways)), idle: make(chan func())}
 	for _, list := range h.Versions {
+		list = slices.Clone(list)
+		for i := range list {
+			if end, ends := endOf(&list[i]); ends {
+				list[i].Until = w.begun.Add(end)
+			}
+		}
 		f.rules = append(f.rules, fluxgate.Must(fluxgate.Compile(fluxgate.Must(rules.NewSet(RuleSetID, list...)))))
 	}
 	f.nameBuckets()

@@ -24,6 +24,8 @@ const (
 	LineOnce Line = "once"
 	// LineDecision: a gateway decides what the store said, and what a rule says holds.
 	LineDecision Line = "decision"
+	// LineUntil: a rule applies until its end by the clock of the store, and not after it.
+	LineUntil Line = "until"
 	// LineRejection: a rejected take changes nothing (I3).
 	LineRejection Line = "rejection"
 	// LineAllOrNothing: a request takes from all its buckets or from none (I4).
@@ -74,6 +76,7 @@ func Check(h *History, facts []Fact) []Violation {
 	s := newSpec(h, facts)
 	s.checkStore()
 	s.checkDecisions()
+	s.checkEnds()
 	s.checkBounds()
 	s.checkLeases()
 	s.checkShares()

@@ -238,7 +238,7 @@ func (s *spec) ledgers() []*ledger {
 	each := func(f *Fact, bucket string, rule *rules.Rule, add func(l *ledger)) {
 		for k := range rule.Bands {
 			exact, err := rule.Bands[k].Exact(k)
-			if b := s.bandOf(rule.ID, &exact); err == nil && b != nil && b.kind() != rules.Concurrency && !rule.Overdraft && !rule.CountRefused {
+			if b := s.bandOf(rule.ID, &exact); err == nil && b != nil && b.kind() != rules.Concurrency && !rule.Overdraft && !rule.CountRefused && rule.Until.IsZero() {
 				add(of(f, bucket, rule.ID, b, exact.ID))
 			}
 		}

@@ -64,6 +64,11 @@ func charges(f *Fact) bool {
 	return f.Kind == StoreTook && f.Charge && len(f.Buckets) > 0 && f.Buckets[0].Granted > 0
 }
 
+// decidedAfter is decisions after a time.
+func decidedAfter(at time.Duration) func(f *Fact) bool {
+	return func(f *Fact) bool { return f.Kind == Decided && f.Began > at }
+}
+
 // later is facts after the first that fits.
 func later(first, fits func(f *Fact) bool) func(f *Fact) bool {
 	seen := false
@@ -106,10 +111,14 @@ var variants = map[string]variant{
 	"a bucket refuses what fits": {"two rules", LineExact, edit(3, ok, func(f *Fact) {
 		f.Admitted, f.Buckets[0].Status, f.Buckets[0].Granted, f.Buckets[1].Granted = false, store.Rejected, 0, 0
 	})},
-	"a quota refills before its end":      {"limits", LineExact, edit(8, ok, more(1, 5))},
-	"a window forgets a slot":             {"window", LineExact, edit(0, refused, func(f *Fact) { f.Admitted, f.Buckets[0].Status, f.Buckets[0].Granted = true, store.OK, 1 })},
-	"a reservation is due too early":      {"wait", LineExact, edit(12, ok, func(f *Fact) { f.Buckets[0].Wait, f.Buckets[0].Bands[0].Wait = 0, 0 })},
-	"an expired bucket is not full":       {"idle", LineExact, edit(0, later(func(f *Fact) bool { return f.At > 15*time.Second }, ok), more(0, -2))},
+	"a quota refills before its end": {"limits", LineExact, edit(8, ok, more(1, 5))},
+	"a window forgets a slot":        {"window", LineExact, edit(0, refused, func(f *Fact) { f.Admitted, f.Buckets[0].Status, f.Buckets[0].Granted = true, store.OK, 1 })},
+	"a reservation is due too early": {"wait", LineExact, edit(12, ok, func(f *Fact) { f.Buckets[0].Wait, f.Buckets[0].Bands[0].Wait = 0, 0 })},
+	"an expired bucket is not full":  {"idle", LineExact, edit(0, later(func(f *Fact) bool { return f.At > 15*time.Second }, ok), more(0, -2))},
+	"a rule outlives its end": {"until", LineUntil, edit(0, decidedAfter(2*time.Second), func(f *Fact) {
+		f.Rules = append(f.Rules, RuleFact{Rule: &rules.Rule{ID: "r", Bands: []rules.Band{burst}}})
+	})},
+	"a rule ends early":                   {"until", LineUntil, edit(0, decidedAfter(time.Second), func(f *Fact) { f.Rules = f.Rules[1:] })},
 	"a new bucket is not full":            {"limits", LineAbsent, edit(0, ok, more(1, -1))},
 	"a rejection takes":                   {"limits", LineRejection, edit(0, later(refused, ok), more(0, -1))},
 	"a refused request takes one bucket":  {"two rules", LineAllOrNothing, edit(0, refused, func(f *Fact) { f.Buckets[1].Granted = 1 })},

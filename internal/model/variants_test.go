@@ -71,6 +71,11 @@ func counting(r rules.Rule) rules.Rule {
 	return r
 }
 
+func ending(r rules.Rule) rules.Rule {
+	r.Until = endingAt(1500 * time.Millisecond)
+	return r
+}
+
 func waits(r rules.Rule) rules.Rule {
 	r.OnLimitExceed = rules.WaitForRefill
 	return r
@@ -120,6 +125,7 @@ var scenes = map[string]scene{
 		ops: []Op{requests, {Kind: OpRules, At: 500 * time.Millisecond, Version: 1, Gateway: All}}},
 	"reset": {gateways: 2, versions: rulesOf(strict("r", hour)), ops: []Op{requests, {Kind: OpReset, At: time.Second, Rule: "r"}}},
 	"clock": {gateways: 1, versions: rulesOf(strict("r", burst)), ops: []Op{requests, {Kind: OpStep, At: 1500 * time.Millisecond, Step: -5 * time.Second, Gateway: All}}},
+	"until": {gateways: 2, versions: rulesOf(ending(strict("r", burst)), strict("s", hour)), ops: []Op{requests}},
 	"idle":  {gateways: 1, versions: rulesOf(strict("r", burst)), ops: []Op{requests, after(20*time.Second, requests)}},
 }
 

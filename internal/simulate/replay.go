@@ -134,7 +134,7 @@ func (r *replay) finish() *Report {
 		report.Logs = append(report.Logs, s.log)
 	}
 	if report.Requests > 0 {
-		to := time.UnixMicro(r.proposed.store.now).UTC()
+		to := time.UnixMicro(r.proposed.now).UTC()
 		report.To = &to
 	}
 	r.minutes.close()

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
-	"github.com/fluxgate/fluxgate/internal/calendar"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/memstore"
@@ -17,7 +16,8 @@ import (
 // replica decides requests by one rule set as a server would, on the clock of the log.
 type replica struct {
 	engine *fluxgate.Engine
-	store  *quotaStore
+	store  *memstore.Store
+	now    int64 // of the log
 	set    *rules.Set
 	rules  []*ruleCount // in the order they are evaluated
 	byID   map[string]*ruleCount
@@ -51,19 +51,17 @@ func newReplica(set *rules.Set, most int) (*replica, error) {
 		r.rules = append(r.rules, c)
 		r.byID[rule.ID] = c
 	}
-	r.store = &quotaStore{rules: r.byID}
-	memory, err := memstore.New(memstore.Config{Clock: func() time.Time { return time.UnixMicro(r.store.now) }})
-	if err != nil {
+	var err error
+	if r.store, err = memstore.New(memstore.Config{Clock: func() time.Time { return time.UnixMicro(r.now) }}); err != nil {
 		return nil, err
 	}
-	r.store.Store = memory
 	r.engine, err = fluxgate.New(r.store, fluxgate.Static(set))
 	return r, err
 }
 
 // decide decides a request and reports whether it is limited.
 func (r *replica) decide(ctx context.Context, e *entry) (limited bool, err error) {
-	r.seen, r.store.now = r.seen[:0], e.micros
+	r.seen, r.now = r.seen[:0], e.micros
 	d, err := r.engine.Check(ctx, &e.req)
 	if err != nil {
 		return false, fmt.Errorf("deciding a request: %w", err)
@@ -148,33 +146,4 @@ func (r *replica) result() Result {
 		r.found.Rules = append(r.found.Rules, c.RuleResult)
 	}
 	return r.found
-}
-
-// quotaStore is a store whose quotas follow the calendar of the log. The engine takes the
-// periods of the clock of this machine, which is right for a server.
-type quotaStore struct {
-	*memstore.Store
-	now   int64
-	rules map[string]*ruleCount
-}
-
-// Take implements [store.Store].
-func (s *quotaStore) Take(ctx context.Context, demands []store.Demand, out *store.Outcome) error {
-	for i := range demands {
-		d := &demands[i]
-		for j, b := range s.rules[d.Key.Rule].rule.Bands {
-			if b.Kind != rules.Quota {
-				continue
-			}
-			zone, err := calendar.Zone(b.Timezone)
-			if err != nil {
-				return err
-			}
-			d.Bands = slices.Clone(d.Bands) // the engine keeps the list
-			for k, edge := range calendar.Edges(b.Period, zone, time.UnixMicro(s.now)) {
-				d.Bands[j].Edges[k] = edge.UnixMicro()
-			}
-		}
-	}
-	return s.Store.Take(ctx, demands, out)
 }

@@ -196,6 +196,9 @@ func (d *document) refined() rules.Rule {
 	if r.CreatedAt.Equal(w.rule.CreatedAt) {
 		r.CreatedAt = w.from.CreatedAt
 	}
+	if r.Until.Equal(w.rule.Until) {
+		r.Until = w.from.Until
+	}
 	if r.UpdatedAt.Equal(w.rule.UpdatedAt) {
 		r.UpdatedAt = w.from.UpdatedAt
 	}

@@ -260,7 +260,7 @@ func TestEdit_Invalid(t *testing.T) {
 				return nil
 			}})
 			must(t, func() error {
-				_, err := f.heads.UpdateOne(t.Context(), bson.D{}, set("lease", lease{"another server", time.Now().Add(time.Hour).UnixMilli()}))
+				_, err := f.heads.UpdateOne(t.Context(), bson.D{}, set("lease", lease{leaseHolder + "another server", time.Now().Add(time.Hour).UnixMilli()}))
 				return err
 			}())
 			if err := reconcile(t.Context(), other); err == nil || !strings.Contains(err.Error(), tc.want) || len(did) != 1 {
@@ -442,6 +442,9 @@ func TestLease_OneServer(t *testing.T) {
 	round("when the holder is closed", "[2]", servers[2:]...)
 	now = now.Add(-time.Hour)
 	round("when the lease ends in an hour", "[2]", servers[2:]...)
+	_, err := f.heads.UpdateOne(t.Context(), bson.D{}, set("lease", lease{"an older version", now.Add(time.Minute).UnixMilli()}))
+	must(t, err)
+	round("when a server of an older version has it", "[2]", servers[2:]...)
 	f.shell("a", set("priority", 1))
 	now = now.Add(31 * time.Second)
 	round("when there is an edit", "[2]", servers...)

@@ -54,7 +54,7 @@ func encodeRule(r rules.Rule) ruleDocument {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
 	fields, _ := encodeNext(decoder).(bson.D)
-	times := map[string]time.Time{"createdAt": r.CreatedAt, "updatedAt": r.UpdatedAt}
+	times := map[string]time.Time{"createdAt": r.CreatedAt, "updatedAt": r.UpdatedAt, "until": r.Until}
 	for i, e := range fields {
 		if at, ok := times[e.Key]; ok {
 			fields[i].Value = bson.NewDateTimeFromTime(at)

@@ -80,15 +80,20 @@ func (s *Source) reconcile(ctx context.Context, id string) (imported bool, err e
 	return false, errors.Join(s.syncDocuments(ctx, h, b.want), s.noteProblem(ctx, h, ""))
 }
 
+// leaseHolder begins the names of servers that know all fields of rules that this one knows. A
+// server without it would import documents without their until.
+const leaseHolder = "2:"
+
 // takeLease reports whether this server reconciles the documents of a rule set now.
 // It takes a free lease and renews its own. A lease that ends too far in the future
-// is from a server with a wrong clock, and counts as free.
+// is from a server with a wrong clock, and counts as free, as does that of an older version.
 func (s *Source) takeLease(ctx context.Context, h *head) (mine bool, err error) {
 	now := s.config.Now()
 	if h.Lease != nil {
 		mine = h.Lease.Holder == s.name
 		left := time.UnixMilli(h.Lease.Until).Sub(now)
-		if left > 0 && left <= 2*s.config.Lease && (!mine || left > s.config.Lease/2) {
+		knows := strings.HasPrefix(h.Lease.Holder, leaseHolder)
+		if knows && left > 0 && left <= 2*s.config.Lease && (!mine || left > s.config.Lease/2) {
 			return mine, nil
 		}
 	}

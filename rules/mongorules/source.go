@@ -118,7 +118,7 @@ func New(ctx context.Context, db *mongo.Database, config Config) (*Source, error
 	strict := options.Collection().SetReadConcern(readconcern.Majority()).
 		SetReadPreference(readpref.Primary()).SetWriteConcern(writeconcern.Majority())
 	s := &Source{
-		config: config, name: rand.Text(), docs: db.Collection(config.Collection, strict),
+		config: config, name: leaseHolder + rand.Text(), docs: db.Collection(config.Collection, strict),
 		heads: db.Collection(config.Collection+"_heads", strict), history: db.Collection(config.Collection+"_history", strict),
 	}
 	// A short timeout: an unreachable MongoDB must not delay a start, and

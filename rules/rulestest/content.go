@@ -57,7 +57,7 @@ func fullRules(id string) []rules.Rule {
 			{Kind: rules.SlidingWindow, Label: "any-minute", Capacity: 100, Refill: time.Minute},
 			{Kind: rules.Concurrency, Label: "slots", Capacity: 20, Hold: 30 * time.Second},
 		},
-		Priority: 10, Group: "plans", Action: rules.ActionLimit,
+		Priority: 10, Group: "plans", Action: rules.ActionLimit, Until: time.Date(2099, 1, 2, 3, 4, 5, 0, time.UTC),
 		OnLimitExceed: rules.WaitForRefill, Mode: rules.ModeShadow,
 		OnFailure: rules.FailClosed, Consistency: rules.ConsistencyStrict, OnMissingIdentity: rules.MissingRefuse,
 		Attributes: map[string]any{

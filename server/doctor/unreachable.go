@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"time"
 
 	"github.com/fluxgate/fluxgate/internal/match"
 	"github.com/fluxgate/fluxgate/rules"
@@ -50,7 +51,7 @@ func unreachable(c *config.Config, set *rules.Set) []string {
 		if why := whyUnreachable(c, &r, before); why != "" {
 			lines = append(lines, fmt.Sprintf("rule set %q: no request reaches rule %q: %s", set.ID(), r.ID, why))
 		}
-		if r.Mode != rules.ModeShadow && reflect.ValueOf(r.When).IsZero() {
+		if r.Mode != rules.ModeShadow && r.Until.IsZero() && reflect.ValueOf(r.When).IsZero() {
 			before = append(before, r)
 		}
 	}
@@ -111,7 +112,15 @@ func coversMethods(methods, others []string) bool {
 	return len(methods) == 0 || len(others) > 0 && !slices.ContainsFunc(others, func(m string) bool { return !slices.Contains(methods, m) })
 }
 
+// forgotten is how long after its end a rule may still be there.
+const forgotten = 7 * 24 * time.Hour
+
 func (d *diagnosis) unreachable(set *rules.Set) {
+	for r := range set.Rules() {
+		if !r.Disabled && !r.Until.IsZero() && time.Since(r.Until) > forgotten {
+			d.add(Watch, "ended", "remove the rule", "rule %q of rule set %q has ended at %s", r.ID, set.ID(), r.Until.Format(time.RFC3339))
+		}
+	}
 	for _, line := range unreachable(d.config, set) {
 		d.add(Watch, "reachable", "correct the patterns or priorities, or remove the rule", "%s", line)
 	}

@@ -3,6 +3,7 @@ package plane
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/redisstore"
@@ -36,6 +37,7 @@ func (unavailableStore) Reset(context.Context, store.Reset) (bool, error) {
 	return false, ErrNotConnected
 }
 func (unavailableStore) FromMemory(*store.Demand) string { return "" }
+func (unavailableStore) Now() time.Time                  { return time.Now() }
 func (unavailableStore) Resets() uint64                  { return 0 }
 func (s unavailableStore) Salt() []byte                  { return s.salt }
 func (s unavailableStore) Gateways() int                 { return s.servers }

@@ -63,6 +63,9 @@ func steadyClock() func() int64 {
 	return func() int64 { return base + int64(time.Since(start)/time.Microsecond) }
 }
 
+// Now implements [store.Store].
+func (s *Store) Now() time.Time { return time.UnixMicro(s.clock()) }
+
 // Take implements [store.Store].
 func (s *Store) Take(ctx context.Context, demands []store.Demand, out *store.Outcome) error {
 	return s.decide(ctx, demands, out, true)

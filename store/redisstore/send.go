@@ -45,7 +45,9 @@ func (q *nodeQueue) send(batch []*shardRequest) (all bool) {
 			reply, err = q.heal(ctx, client, c, scripts)
 		}
 		if err == nil {
-			_, err = c.read(reply)
+			if _, err = c.read(reply); err == nil {
+				q.store.clock.Report(c.batch[0].now)
+			}
 		}
 		all = all && err == nil
 		if countsAsFailure(err) {

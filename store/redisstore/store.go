@@ -32,6 +32,7 @@ type Store struct {
 	eager, most int
 
 	scripts atomic.Uint64 // how often the script was loaded
+	clock   store.Clock   // of Redis
 
 	notGivenBack *logthrottle.Throttle // bounds the log lines about it
 	noNode       *logthrottle.Throttle // and those about shards without a server
@@ -117,6 +118,9 @@ func (s *Store) Take(ctx context.Context, demands []store.Demand, out *store.Out
 func (s *Store) Peek(ctx context.Context, demands []store.Demand, out *store.Outcome) error {
 	return s.decide(ctx, opPeek, demands, out)
 }
+
+// Now implements [store.Store].
+func (s *Store) Now() time.Time { return s.clock.Now() }
 
 // FromMemory implements [store.Store]: Redis decides every request.
 func (s *Store) FromMemory(*store.Demand) string { return "" }

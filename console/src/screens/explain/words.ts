@@ -10,6 +10,8 @@ export function whyNot({ why, detail }: Verdict): string {
   switch (why) {
     case "disabled":
       return "It is disabled.";
+    case "expired":
+      return "It has ended.";
     case "path":
       return "None of its paths matches.";
     case "excluded-path":

@@ -7,13 +7,14 @@ import { rate } from "../../ui/format";
 import type { Rule } from "./text";
 import { limitsOf, matchOf, stateOf, type State } from "./words";
 
-const colors: Record<State, string> = { enforced: "blue", shadow: "gray", alternative: "blue", disabled: "yellow", exempt: "green", deny: "red" };
+const colors: Record<State, string> = { enforced: "blue", shadow: "gray", alternative: "blue", disabled: "yellow", ended: "yellow", exempt: "green", deny: "red" };
 
 export function StateBadge({ rule }: { rule: Rule }) {
   const state = stateOf(rule);
   return (
     <Badge variant="light" color={colors[state]} tt="none">
       {state}
+      {rule.until && state !== "ended" && ` until ${new Date(rule.until).toLocaleString("en", { dateStyle: "medium", timeStyle: "short" })}`}
     </Badge>
   );
 }

@@ -46,10 +46,11 @@ export function matchOf(rule: Rule): string {
 }
 
 // State is what a rule does to requests now.
-export type State = "disabled" | "shadow" | "alternative" | "exempt" | "deny" | "enforced";
+export type State = "disabled" | "ended" | "shadow" | "alternative" | "exempt" | "deny" | "enforced";
 
 export function stateOf(rule: Rule): State {
   if (rule.enabled === false) return "disabled";
+  if (rule.until && Date.parse(rule.until) <= Date.now()) return "ended";
   if (rule.mode === "shadow") return "shadow";
   if (rule.action === "allow") return "exempt";
   if (rule.mode === "alternative") return "alternative";

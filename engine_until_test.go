@@ -1,0 +1,78 @@
+package fluxgate_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store/storetest"
+)
+
+// From the moment of its until on, a rule is as if disabled: the next of its group applies.
+func TestUntil(t *testing.T) {
+	clock := storetest.NewClock()
+	end := clock.Now().Add(time.Hour)
+	raised := rule("raised", 9, 1_000)
+	raised.Group, raised.Until = "plan", end
+	usual := rule("usual", 1, 10)
+	usual.Group = "plan"
+	brief := rule("brief", 5, 500)
+	brief.Until = end.Add(time.Minute)
+	e := newEngine(t, newStore(t, clock.Now), ruleSet(t, raised, usual, brief))
+	limits := func(want ...int64) {
+		t.Helper()
+		d, err := e.Check(t.Context(), &fluxgate.Request{})
+		if err != nil || !d.Allowed {
+			t.Fatal(d, err)
+		}
+		var got []int64
+		for r := range d.Evaluated(&fluxgate.Request{}) {
+			got = append(got, r.Rule.Bands[0].Capacity)
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("limits %v, want %v", got, want)
+		}
+	}
+	why := func(want fluxgate.Why) {
+		t.Helper()
+		_, verdicts, err := e.Effective(t.Context(), &fluxgate.Request{})
+		if err != nil || verdicts[0].Rule.ID != "raised" || verdicts[0].Why != want || verdicts[0].Applies != (want == "") {
+			t.Fatal(verdicts, err)
+		}
+	}
+	limits(1_000, 500)
+	clock.Advance(time.Hour - time.Microsecond)
+	limits(1_000, 500)
+	why("")
+	clock.Advance(time.Microsecond)
+	limits(500, 10)
+	why(fluxgate.WhyExpired)
+	clock.Advance(time.Minute)
+	limits(10)
+	clock.Advance(-time.Minute) // the clock of the store steps back
+	limits(500, 10)
+	clock.Advance(-time.Hour)
+	limits(1_000, 500)
+
+	clock.Advance(3 * time.Hour)
+	all, each, err := e.CheckAll(t.Context(), []fluxgate.Request{{}})
+	if err != nil || !all.Allowed || each[0].Limit != 10 {
+		t.Error(all, each, err)
+	}
+}
+
+// The periods of quotas follow the clock of the store, so that tests can move it.
+func TestQuota_ClockOfTheStore(t *testing.T) {
+	g := newGate(t, []rules.Rule{{ID: "day", Bands: []rules.Band{{Kind: rules.Quota, Period: "day", Capacity: 2}}}})
+	for day := range 3 {
+		for i := range 3 {
+			d, err := g.Check(t.Context(), &fluxgate.Request{})
+			if err != nil || d.Allowed != (i < 2) {
+				t.Fatalf("day %d, request %d: %v %v", day, i, d, err)
+			}
+		}
+		g.clock.Advance(24 * time.Hour)
+	}
+}
