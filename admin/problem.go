@@ -17,7 +17,7 @@ type Problem struct {
 	Title  string `json:"title" doc:"What the status means."`
 	Status int    `json:"status" doc:"The HTTP status."`
 	Detail string `json:"detail,omitempty" doc:"What is wrong, and how to correct it."`
-	Kind   string `json:"kind,omitempty" doc:"The kind, for programs, such as validation, conflict or not-found."`
+	Kind   string `json:"kind,omitempty" doc:"validation, conflict, not-found, read-only, precondition, access, limited or unavailable."`
 	// Missing is set with status 404.
 	Missing string `json:"missing,omitempty" doc:"With not-found: rule, if the rule set exists and has no such rule."`
 	// Errors has all problems of the request.

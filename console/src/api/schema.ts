@@ -760,7 +760,7 @@ export interface components {
             detail?: string;
             /** @description All problems of the request. */
             errors?: components["schemas"]["ProblemDetail"][];
-            /** @description The kind, for programs, such as validation, conflict or not-found. */
+            /** @description validation, conflict, not-found, read-only, precondition, access, limited or unavailable. */
             kind?: string;
             /** @description With not-found: rule, if the rule set exists and has no such rule. */
             missing?: string;
