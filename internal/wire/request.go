@@ -38,6 +38,11 @@ type Request struct {
 	Bytes bool `json:"bytes,omitempty" doc:"The texts are bytes, each as the character with its number."`
 }
 
+// texts are the fields that may have bytes that are not UTF-8, beside maps and lists.
+func (w *Request) texts() []*string {
+	return []*string{&w.RuleSet, &w.IP, &w.UserID, &w.APIKey, &w.Method, &w.Path, &w.Host}
+}
+
 // Estimate is what a request may use of a language model.
 type Estimate struct {
 	Model           string `json:"model,omitempty" doc:"A name of the cost tables."`
