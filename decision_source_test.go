@@ -22,7 +22,7 @@ func TestSource_SpeltAlike(t *testing.T) {
 	word := regexp.MustCompile(`\b[a-zA-Z]+(?:[-_ ][a-z]+)?\b`)
 	for file, places := range map[string]string{
 		"server/check/openapi.json":             `"source": \{[^}]*"enum": (\[[^\]]*\])`,
-		"server/adminapi/testdata/openapi.json": `"Where the binding answer came from: ([^.]*)\.`,
+		"server/adminapi/testdata/openapi.json": `"What answered: ([^.]*), if anything\.`,
 		"clients/typescript/src/schema.ts":      `(?m)^ *source\??: (.*);$`,
 		"docs/api.md":                           "(?m)^\\| `source` \\| where the binding answer came from: (.*)`; ",
 		"docs/metrics.md":                       "(?m)^\\| `source` of `fluxgate_decisions_total` .*\\| (`store`.*), `none` \\|$",

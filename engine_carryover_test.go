@@ -272,6 +272,7 @@ func TestCarryover_ChargesEachBand(t *testing.T) {
 // Quotas and sliding windows continue in the fallback, and the store is charged all
 // that it granted and that has not come back.
 func TestCarryover_OtherKinds(t *testing.T) {
+	t.Parallel()
 	quota := rules.Band{Kind: rules.Quota, Capacity: 100, Period: "day"}
 	window := rules.Band{Kind: rules.SlidingWindow, Capacity: 60, Refill: 16 * time.Minute}
 	const quotaName, windowName = "r.100-per-day", "r.60-per-16m"
@@ -339,9 +340,11 @@ func TestCarryover_CountsRefused(t *testing.T) {
 // with an empty bucket and in the minute after it, however much is asked, and
 // even if some see the store again later than others.
 func TestCarryover_FleetStaysWithinLimit(t *testing.T) {
+	t.Parallel()
 	for _, limit := range []int64{400, 4_000} {
 		for _, interval := range []time.Duration{500 * time.Microsecond, 20 * time.Millisecond} {
 			t.Run(fmt.Sprint(limit, " every ", interval), func(t *testing.T) {
+				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
 					f := newFleet(t, 4, perMinute(limit))
 					f.gateways[0].admitted(int(limit), fluxgate.Request{})
@@ -365,6 +368,7 @@ func TestCarryover_FleetStaysWithinLimit(t *testing.T) {
 // held too, whether it took from them once or often: it cannot take from the
 // store what the gateways have granted in the outage and not yet charged.
 func TestCarryover_SlowCallerStaysWithinLimit(t *testing.T) {
+	t.Parallel()
 	const gateways, limit, interval = 10, 1_000, 200 * time.Millisecond
 	for _, c := range []struct {
 		name  string
@@ -377,6 +381,7 @@ func TestCarryover_SlowCallerStaysWithinLimit(t *testing.T) {
 		{"all buckets are charged before the burst", 1, 2 * time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				f := newFleet(t, gateways, rules.Rule{
 					ID: "r", Scope: rules.ScopeIP, Bands: []rules.Band{perHour("hour", limit)},
@@ -470,9 +475,11 @@ func TestCarryover_DeadNode(t *testing.T) {
 // A caller that stays within its rate in an outage of ten minutes is not refused
 // afterwards.
 func TestCarryover_HonestCaller_NoRace(t *testing.T) {
+	t.Parallel()
 	for round := range 5 { // make model has many more
 		seed := rand.Uint64()
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
+			t.Parallel()
 			random := rand.New(rand.NewPCG(seed, 0))
 			gateways := 1 + random.IntN(8)
 			limit := int64(gateways * (2 + random.IntN(100)))

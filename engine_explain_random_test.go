@@ -20,6 +20,7 @@ import (
 // one store, so that buckets are partly used. Time moves only between requests
 // and while one is held.
 func TestExplain_RandomRequests_NoRace(t *testing.T) {
+	t.Parallel()
 	pairs := 5_000
 	if testing.Short() {
 		pairs = 2_000

@@ -47,9 +47,8 @@ type Verdict struct {
 const IdentityResolved = "resolved"
 
 // Why is what keeps a rule from applying to a request: one of the constants, or the first of
-// its own conditions that does not hold: path, excluded-path, method, host, header,
-// attribute, descriptor, ip, user or api-key. Another rule keeps it only from requests for
-// which its conditions hold.
+// its own conditions that does not hold, such as path, excluded-path, header or api-key.
+// Another rule keeps it only from requests for which its conditions hold.
 type Why string
 
 // What keeps a rule from applying beside its conditions.

@@ -19,7 +19,7 @@ type Conflict struct {
 	Comment string    `json:"comment,omitempty" doc:"The reason."`
 	At      time.Time `json:"at,omitzero" doc:"When."`
 	// Changes are the differences between the base and the current revision.
-	Changes []rules.RuleDiff `json:"changes,omitempty" nullable:"false" doc:"The differences between the base and the current revision, at most 64 KiB."`
+	Changes []rules.RuleDiff `json:"changes,omitempty" nullable:"false" doc:"How the current revision differs from the base, up to 64 KiB."`
 }
 
 func (c *Conflict) Error() string {

@@ -20,7 +20,7 @@ type Band = wire.Band
 // Explanation is the decision about a request, and why.
 type Explanation struct {
 	RuleSet  string    `json:"ruleSet" doc:"The rule set that decides."`
-	Readings []string  `json:"readings,omitempty" nullable:"false" doc:"How routers may read the path, if in several ways. Each is evaluated."`
+	Readings []string  `json:"readings,omitempty" nullable:"false" doc:"How routers may read the path, if in several ways."`
 	Rules    []Verdict `json:"rules" nullable:"false" doc:"Its rules in the order they are evaluated."`
 	Decision *Decision `json:"decision,omitempty" doc:"The decision now. No tokens were taken."`
 }
@@ -29,7 +29,7 @@ type Explanation struct {
 type Verdict struct {
 	Rule     string   `json:"rule" doc:"The rule."`
 	Applies  bool     `json:"applies" doc:"Whether it applies to the request."`
-	Why      string   `json:"why,omitempty" doc:"Why it does not: disabled, expired, path, method, host, excluded-path, header, attribute, descriptor, ip, user, api-key, group, ended or reading."`
+	Why      string   `json:"why,omitempty" doc:"Why it does not: disabled, expired, ended, group, reading, or a condition such as host."`
 	Detail   string   `json:"detail,omitempty" doc:"The name of the header or attribute, or the rule that came first."`
 	Action   string   `json:"action,omitempty" doc:"The action of the rule if it is not limit: allow or deny."`
 	Shadow   bool     `json:"shadow,omitempty" doc:"The rule is in shadow mode."`
@@ -42,7 +42,7 @@ type Verdict struct {
 	Measure  string   `json:"measure,omitempty" doc:"What it counts. Absent for requests."`
 	Cost     int64    `json:"cost,omitempty" doc:"What the request asks of it. Absent for 1, and where only the state is asked for."`
 
-	FromMemory string `json:"fromMemory,omitempty" doc:"Which answers may come from the memory of the server, and why others may not. Absent if the store decides every request."`
+	FromMemory string `json:"fromMemory,omitempty" doc:"Which answers may come from memory, and why others may not. Absent if none may."`
 }
 
 // Bucket is what one caller has left under one rule.

@@ -13,8 +13,8 @@ import (
 type Rates struct {
 	Allowed  float64 `json:"allowed" doc:"Requests that passed."`
 	Limited  float64 `json:"limited" doc:"Requests that a limit rejected."`
-	Denied   float64 `json:"denied" doc:"Requests refused for another reason: a rule denies them, an identity is missing, or a rule fails closed."`
-	Degraded float64 `json:"degraded" doc:"Requests decided without Redis for at least one rule. They are also in allowed, limited or denied."`
+	Denied   float64 `json:"denied" doc:"Requests rejected for another reason, such as a rule that denies them."`
+	Degraded float64 `json:"degraded" doc:"Requests decided without Redis for at least one rule, whatever the answer."`
 	Waiting  float64 `json:"waiting" doc:"Requests that were held until their tokens were available. They are also in allowed."`
 	Shadow   float64 `json:"shadow" doc:"Requests that a shadow rule would have rejected. They are also in allowed, limited or denied."`
 }
@@ -27,8 +27,8 @@ type Series struct {
 	Degraded []*float64 `json:"degraded" nullable:"false" doc:"Requests in a second decided without Redis for at least one rule."`
 	Waiting  []*float64 `json:"waiting" nullable:"false" doc:"Requests in a second that were held until their tokens were available."`
 	Shadow   []*float64 `json:"shadow" nullable:"false" doc:"Requests in a second that a shadow rule would have rejected."`
-	P50Ms    []*float64 `json:"p50Ms" nullable:"false" doc:"Median of the time to decide, in milliseconds. For a fleet, that of the slowest server."`
-	P99Ms    []*float64 `json:"p99Ms" nullable:"false" doc:"99th percentile of the time to decide, in milliseconds. For a fleet, that of the slowest server."`
+	P50Ms    []*float64 `json:"p50Ms" nullable:"false" doc:"Median time to decide, in milliseconds. For a fleet, of the slowest server."`
+	P99Ms    []*float64 `json:"p99Ms" nullable:"false" doc:"99th percentile of the time to decide. For a fleet, of the slowest server."`
 }
 
 // RuleRates is the rates of one rule.
@@ -79,13 +79,13 @@ type Server struct {
 	StartedAt  time.Time        `json:"startedAt" doc:"When it started."`
 	ReportedAt time.Time        `json:"reportedAt" doc:"When it wrote this, by its own clock."`
 	Draining   bool             `json:"draining" doc:"Whether it is shutting down."`
-	Status     string           `json:"status,omitempty" doc:"Its health: up, degraded or down, at most a few seconds old. Absent if it is not known yet."`
+	Status     string           `json:"status,omitempty" doc:"Its health: up, degraded or down. Absent until it is known."`
 	Reason     string           `json:"reason,omitempty" doc:"Why it is not up. Absent for callers that may not read all rule sets."`
 	Revisions  map[string]int64 `json:"revisions" nullable:"false" doc:"The revisions of the rule sets in effect, of at most 50."`
 	Rates      Rates            `json:"rates" doc:"Over the last 10 seconds."`
-	P50Ms      *float64         `json:"p50Ms,omitempty" doc:"Median of the time to decide over the last 10 seconds, in milliseconds. Absent without requests."`
-	P99Ms      *float64         `json:"p99Ms,omitempty" doc:"99th percentile of the time to decide over the last 10 seconds, in milliseconds. Absent without requests."`
-	Redis      []RedisNode      `json:"redis" nullable:"false" doc:"How the server sees the nodes of Redis. Empty for callers that may not read all rule sets."`
+	P50Ms      *float64         `json:"p50Ms,omitempty" doc:"Median time to decide over 10 seconds. Absent without requests."`
+	P99Ms      *float64         `json:"p99Ms,omitempty" doc:"99th percentile of that time over 10 seconds. Absent without requests."`
+	Redis      []RedisNode      `json:"redis" nullable:"false" doc:"The nodes of Redis. Empty unless the caller may read all rule sets."`
 }
 
 // RedisNode is the breaker of one node of Redis on one server.
@@ -125,7 +125,7 @@ type CallersQuery struct {
 
 // Callers is the callers with the most requests of late.
 type Callers struct {
-	Outcome string    `json:"outcome" enum:"limited,allowed" doc:"Which requests were counted. What a shadow rule would have rejected is in limited, with shadow set."`
+	Outcome string    `json:"outcome" enum:"limited,allowed" doc:"Which requests were counted. limited includes those of shadow rules."`
 	Since   time.Time `json:"since" doc:"Since when they were counted: between one and two minutes ago."`
 	Callers []Caller  `json:"callers" nullable:"false" doc:"The callers, those with the most requests first."`
 	Problem string    `json:"problem,omitempty" doc:"Why the answer has the callers of this server only, or not of all servers."`
@@ -136,7 +136,7 @@ type Caller struct {
 	RuleSet   string  `json:"ruleSet" doc:"The rule set."`
 	Rule      string  `json:"rule" doc:"The rule."`
 	Key       string  `json:"key" doc:"The key of the bucket: a salted hash, bound to the rule."`
-	Identity  string  `json:"identity,omitempty" doc:"The caller in plain words, for the role identities. Absent for API keys, and for callers that this server has not seen."`
+	Identity  string  `json:"identity,omitempty" doc:"The caller, for the role identities. Absent for API keys and if unknown here."`
 	Shadow    bool    `json:"shadow,omitempty" doc:"The rule is a shadow rule: it rejects nothing."`
 	Count     uint64  `json:"count" doc:"How many requests it made, within error of the truth."`
 	Error     uint64  `json:"error" doc:"How far count can be off."`

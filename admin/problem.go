@@ -17,7 +17,7 @@ type Problem struct {
 	Title  string `json:"title" doc:"What the status means."`
 	Status int    `json:"status" doc:"The HTTP status."`
 	Detail string `json:"detail,omitempty" doc:"What is wrong, and how to correct it."`
-	Kind   string `json:"kind,omitempty" doc:"The kind, for programs: validation, conflict, not-found, read-only, precondition, access, limited or unavailable."`
+	Kind   string `json:"kind,omitempty" doc:"validation, conflict, not-found, read-only, precondition, access, limited or unavailable."`
 	// Missing is set with status 404.
 	Missing string `json:"missing,omitempty" doc:"With not-found: rule, if the rule set exists and has no such rule."`
 	// Errors has all problems of the request.
@@ -47,8 +47,8 @@ const missingRule = "rule"
 // ProblemDetail is one problem of a request.
 type ProblemDetail struct {
 	Location string            `json:"location,omitempty" doc:"Where, such as body.rules[3].bands[0].capacity or query.limit."`
-	Code     rules.ProblemCode `json:"code,omitempty" doc:"The kind of problem, for programs, such as required, unknown-field, out-of-range or duplicate."`
-	Path     rules.Path        `json:"path,omitempty" nullable:"false" doc:"Where in the body, for programs: the names of fields and the positions in lists."`
+	Code     rules.ProblemCode `json:"code,omitempty" doc:"The kind, for programs, such as required or out-of-range."`
+	Path     rules.Path        `json:"path,omitempty" nullable:"false" doc:"Where in the body, for programs: names and positions."`
 	Message  string            `json:"message" doc:"What is wrong, and how to correct it."`
 }
 

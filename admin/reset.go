@@ -18,7 +18,7 @@ type Reset struct {
 	RuleSet string   `json:"ruleSet,omitempty" doc:"The rule set."`
 	Rule    string   `json:"rule,omitempty" doc:"A rule. The default is all rules."`
 	All     bool     `json:"all,omitempty" doc:"The buckets of all callers: required if no caller is named."`
-	Key     string   `json:"key,omitempty" pattern:"^[0-9a-f]{48}$" doc:"The bucket of one caller under this rule, as explain and peek show it."`
+	Key     string   `json:"key,omitempty" pattern:"^[0-9a-f]{48}$" doc:"The bucket of one caller under this rule, as explain shows it."`
 	Request *Request `json:"request,omitempty" doc:"A request of that caller, instead of its key."`
 }
 

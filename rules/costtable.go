@@ -36,12 +36,12 @@ const weightUnit = 1_000_000
 // is a millionth of a currency: 2.50 dollars for a million tokens are 2,500,000.
 type Weights struct {
 	Input       int64 `json:"input" minimum:"0" doc:"A million tokens of the prompt."`
-	CachedInput int64 `json:"cachedInput" minimum:"0" required:"false" doc:"A million tokens of the prompt that the model had in its cache. The default is input."`
+	CachedInput int64 `json:"cachedInput" minimum:"0" required:"false" doc:"A million cached tokens of the prompt. The default is input."`
 	Output      int64 `json:"output" minimum:"0" doc:"A million tokens of the answer."`
-	Reasoning   int64 `json:"reasoning" minimum:"0" required:"false" doc:"A million tokens of the answer that the model has used for reasoning. The default is output."`
+	Reasoning   int64 `json:"reasoning" minimum:"0" required:"false" doc:"A million tokens of reasoning. The default is output."`
 	// MaxOutputTokens is the most that the model answers with. Estimates use it for
 	// requests that declare no maximum. 0 means that of "*".
-	MaxOutputTokens int64 `json:"maxOutputTokens,omitempty" minimum:"0" doc:"The most tokens of an answer, for requests that declare no maximum. The default is that of *."`
+	MaxOutputTokens int64 `json:"maxOutputTokens,omitempty" minimum:"0" doc:"The most tokens of an answer if requests declare none."`
 }
 
 // MarshalJSON leaves out cachedInput and reasoning where they are the default, so that

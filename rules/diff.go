@@ -14,7 +14,7 @@ type RuleDiff struct {
 	Change DiffKind `json:"change" enum:"added,removed,changed" doc:"How the rule differs."`
 	// Fields are those that differ; for an added or removed rule, all that are
 	// set.
-	Fields []FieldDiff `json:"fields,omitempty" nullable:"false" doc:"The fields that differ; for an added or removed rule, all fields that are set."`
+	Fields []FieldDiff `json:"fields,omitempty" nullable:"false" doc:"The fields that differ; of an added or removed rule, all."`
 }
 
 // DiffCostTables is in [RuleDiff.Rule] of a difference between the cost tables of two
@@ -39,7 +39,7 @@ type FieldDiff struct {
 	// if it has none. [+] or [-] at the end means added to or removed from a
 	// set; bands.order is the order of the bands. A name with special
 	// characters is in brackets and quotes: attributes["a.b"].
-	Path   string          `json:"path" doc:"The field, such as bands[hourly].capacity; [+] or [-] at the end means added to or removed from a set."`
+	Path   string          `json:"path" doc:"The field, such as bands[hourly].capacity; [+] or [-] at its end: an added or removed value."`
 	Before json.RawMessage `json:"before,omitempty" doc:"The old value."`
 	After  json.RawMessage `json:"after,omitempty" doc:"The new value."`
 }

@@ -13,52 +13,64 @@ type RuleSetDocument struct {
 	ID    string         `json:"id" doc:"1 to 64 letters, digits, dots, dashes and underscores."`
 	Rules []RuleDocument `json:"rules" nullable:"false" doc:"The rules. They are evaluated by priority, whatever their order here."`
 	// CostTables are above the rules in YAML.
-	CostTables CostTables `json:"costTables,omitempty" doc:"What the tokens of language models cost, by measure and model. Each table has an entry * for every other model."`
+	CostTables CostTables `json:"costTables,omitempty" doc:"What tokens of language models cost, by measure and model. * is any other."`
 }
 
 // RuleDocument is a rule as JSON.
 type RuleDocument struct {
-	ID                string            `json:"id" doc:"Unique in the rule set: 1 to 64 letters, digits, dots, dashes and underscores."`
-	RuleSetID         string            `json:"ruleSetId,omitempty" doc:"The rule set it belongs to."`
-	Path              string            `json:"path,omitempty" doc:"A pattern: * is one segment, ** any number. Left out with paths it matches every path."`
-	Paths             []string          `json:"paths,omitempty" nullable:"false" doc:"Several patterns instead of path."`
-	IgnoreCase        bool              `json:"ignoreCase,omitempty" doc:"Compare paths without regard to case, for routers that do."`
-	Method            string            `json:"method,omitempty" doc:"An HTTP method; GET includes HEAD. Left out with methods it matches every method."`
-	Methods           []string          `json:"methods,omitempty" nullable:"false" doc:"Several methods instead of method."`
-	When              *When             `json:"when,omitempty" doc:"What else must hold."`
-	LimitScope        Scope             `json:"limitScope,omitempty" enum:"GLOBAL,IP,USER_ID,API_KEY,COMPOSITE,CUSTOM,PER_IP,PER_USER,PER_API_KEY" doc:"Whose bucket it is. The default is GLOBAL."`
-	KeyFields         []string          `json:"compositeKeyFields,omitempty" nullable:"false" doc:"The parts of a COMPOSITE or CUSTOM key: ip, userId, apiKey, method, path, header:NAME, attr:NAME, descriptor, descriptor:KEY."`
-	Cost              string            `json:"cost,omitempty" doc:"What the rule counts: requests, tokens, or another measure of which requests carry costs, such as usd. The default is requests."`
-	Bands             []BandDocument    `json:"bands,omitempty" nullable:"false" doc:"1 to 16, which all must admit a request. None where the action is allow or deny."`
-	Priority          int               `json:"priority" required:"false" doc:"Higher first, ties by id."`
-	Group             string            `json:"group,omitempty" doc:"Of the rules of a group that match, only the one with the highest priority applies."`
-	Action            Action            `json:"action,omitempty" enum:"limit,allow,deny" doc:"The default is limit."`
-	Enabled           bool              `json:"enabled" required:"false" doc:"The default is true."`
-	Until             *time.Time        `json:"until,omitempty" doc:"When the rule ends: from then on it is as if disabled."`
-	OnLimitExceed     Policy            `json:"onLimitExceed,omitempty" enum:"REJECT,WAIT_FOR_REFILL" doc:"The default is the server's."`
-	Mode              Mode              `json:"mode,omitempty" enum:"enforce,shadow,alternative" doc:"The default is enforce. alternative refuses only if all such rules that apply do."`
-	OnFailure         OnFailure         `json:"onFailure,omitempty" enum:"local,open,closed" doc:"What happens while the store cannot decide. The default is the server's."`
-	Consistency       Consistency       `json:"consistency,omitempty" enum:"auto,strict,leased" doc:"strict asks the shared store for every request. The default is auto: a request that cannot fit is refused without asking it, and a gateway with many requests takes tokens ahead. leased takes tokens ahead from the first request on."`
-	OnMissingIdentity OnMissingIdentity `json:"onMissingIdentity,omitempty" enum:"ip,anonymous,refuse" doc:"What happens to a request without the identity that the scope asks for. The default is ip."`
-	Overdraft         bool              `json:"overdraft,omitempty" doc:"Debit requests in any case, also where they are refused, up to the largest debt: for what has been used already. A request is refused if nothing was left before, and one that costs 0 only asks for that."`
-	CountRefused      bool              `json:"countRefused,omitempty" doc:"Count requests that are refused too, as envoyproxy/ratelimit does: a request is refused if more than the capacity is counted with it, and each period begins at 0. The rule has one band, a quota."`
-	Replaces          []string          `json:"replaces,omitempty" nullable:"false" doc:"Ids of rules that do not apply where requests are decided together, such as the descriptors of one call of Envoy, and this rule applies to one of them."`
-	Attributes        map[string]any    `json:"attributes,omitempty" doc:"Free: kept, and not interpreted."`
-	CreatedAt         *time.Time        `json:"createdAt,omitempty" doc:"Kept by the control plane."`
-	UpdatedAt         *time.Time        `json:"updatedAt,omitempty" doc:"Kept by the control plane."`
+	ID         string   `json:"id" doc:"Unique in the rule set: 1 to 64 letters, digits, dots, dashes and underscores."`
+	RuleSetID  string   `json:"ruleSetId,omitempty" doc:"The rule set it belongs to."`
+	Path       string   `json:"path,omitempty" doc:"A pattern: * is one segment, ** any number. The default is every path."`
+	Paths      []string `json:"paths,omitempty" nullable:"false" doc:"Several patterns instead of path."`
+	IgnoreCase bool     `json:"ignoreCase,omitempty" doc:"Compare paths without regard to case, for routers that do."`
+	Method     string   `json:"method,omitempty" doc:"An HTTP method; GET includes HEAD. The default is every method."`
+	Methods    []string `json:"methods,omitempty" nullable:"false" doc:"Several methods instead of method."`
+	When       *When    `json:"when,omitempty" doc:"What else must hold."`
+
+	LimitScope Scope    `json:"limitScope,omitempty" enum:"GLOBAL,IP,USER_ID,API_KEY,COMPOSITE,CUSTOM,PER_IP,PER_USER,PER_API_KEY"`
+	KeyFields  []string `json:"compositeKeyFields,omitempty" nullable:"false" doc:"The parts of a COMPOSITE or CUSTOM key, such as userId."`
+
+	Cost  string         `json:"cost,omitempty" doc:"What it counts: requests (the default), tokens or another measure."`
+	Bands []BandDocument `json:"bands,omitempty" nullable:"false" doc:"1 to 16, which all must admit a request. None with allow and deny."`
+
+	Priority int    `json:"priority" required:"false" doc:"Higher first, ties by id."`
+	Group    string `json:"group,omitempty" doc:"Of the matching rules of a group, the one with the highest priority applies."`
+	Action   Action `json:"action,omitempty" enum:"limit,allow,deny" doc:"The default is limit."`
+	Enabled  bool   `json:"enabled" required:"false" doc:"The default is true."`
+
+	Until *time.Time `json:"until,omitempty" doc:"When the rule ends: from then on it is as if disabled."`
+
+	OnLimitExceed Policy `json:"onLimitExceed,omitempty" enum:"REJECT,WAIT_FOR_REFILL" doc:"The default is the server's."`
+
+	Mode Mode `json:"mode,omitempty" enum:"enforce,shadow,alternative" doc:"alternative rejects if all such rules do. Default: enforce."`
+
+	OnFailure OnFailure `json:"onFailure,omitempty" enum:"local,open,closed" doc:"While the store is away. The default is the server's."`
+
+	Consistency Consistency `json:"consistency,omitempty" enum:"auto,strict,leased" doc:"Whether memory may answer. The default is auto."`
+
+	OnMissingIdentity OnMissingIdentity `json:"onMissingIdentity,omitempty" enum:"ip,anonymous,refuse"`
+
+	Overdraft    bool `json:"overdraft,omitempty" doc:"Debit rejected requests too, up to the largest debt: for what was used already."`
+	CountRefused bool `json:"countRefused,omitempty" doc:"Count rejected requests, as envoyproxy/ratelimit does. Needs one band: a quota."`
+
+	Replaces []string `json:"replaces,omitempty" nullable:"false" doc:"Ids of rules that do not apply to an Envoy call if this rule does."`
+
+	Attributes map[string]any `json:"attributes,omitempty" doc:"Free: kept, and not interpreted."`
+	CreatedAt  *time.Time     `json:"createdAt,omitempty" doc:"Kept by the control plane."`
+	UpdatedAt  *time.Time     `json:"updatedAt,omitempty" doc:"Kept by the control plane."`
 }
 
 // BandDocument is a [Band] as JSON.
 type BandDocument struct {
-	Kind          BandKind `json:"kind,omitempty" enum:"token-bucket,quota,sliding-window,concurrency" doc:"How it counts. The default is token-bucket."`
+	Kind          BandKind `json:"kind,omitempty" enum:"token-bucket,quota,sliding-window,concurrency" doc:"The default is token-bucket."`
 	Label         string   `json:"label,omitempty" doc:"Unique in the rule. The default is made of the numbers, such as 100-per-1m."`
 	Capacity      int64    `json:"capacity" minimum:"1" doc:"The most tokens that the bucket holds, or the most requests at the same time."`
-	RefillTokens  int64    `json:"refillTokens,omitempty" doc:"Of a token bucket: how many come back in each period. The default is the capacity."`
+	RefillTokens  int64    `json:"refillTokens,omitempty" doc:"Of a token bucket: how many come back in a period, by default all."`
 	Refill        string   `json:"refill,omitempty" doc:"Of a token bucket: the period, such as 100ms, 1m or 30d."`
 	RefillSeconds int64    `json:"refillSeconds,omitempty" doc:"The period in seconds, instead of refill."`
-	Period        string   `json:"period,omitempty" doc:"Of a quota: second, minute, hour, day, week, month or year. Of a sliding window: a duration such as 1m."`
+	Period        string   `json:"period,omitempty" doc:"Of a quota: second, minute, ... or year. Of a sliding window: such as 1m."`
 	Timezone      string   `json:"timezone,omitempty" doc:"Of a quota: the IANA time zone of its calendar. The default is UTC."`
-	Hold          string   `json:"hold,omitempty" doc:"Of requests at the same time: how long a request that is not settled holds its slot, such as 30s."`
+	Hold          string   `json:"hold,omitempty" doc:"Of concurrent requests: how long one that is not settled holds its slot."`
 }
 
 // MarshalJSON writes the rule in the shape that [Parse] reads.

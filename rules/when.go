@@ -19,12 +19,12 @@ type When struct {
 	// A path that routers may read in several ways is left out only if all readings are.
 	ExcludePaths []string            `json:"excludePaths,omitempty" nullable:"false" doc:"Patterns that the rule leaves out."`
 	Headers      map[string][]string `json:"headers,omitempty" doc:"What the request must carry, and the values it may have; * is any."`
-	Attributes   map[string][]string `json:"attributes,omitempty" doc:"What must be known of the request, and the values it may have; * is any."`
+	Attributes   map[string][]string `json:"attributes,omitempty" doc:"Attributes of the request, and the values they may have; * is any."`
 	IPs          []netip.Prefix      `json:"ips,omitempty" nullable:"false" doc:"Networks that the client is in, such as 10.0.0.0/8."`
 	Users        []string            `json:"users,omitempty" nullable:"false" doc:"User ids."`
 	// Only digests are kept, so that no output of a rule set shows a key.
-	APIKeys    []string          `json:"apiKeys,omitempty" nullable:"false" doc:"API keys. They are kept as sha256: and 64 hexadecimal digits, and can be given so."`
-	Descriptor []DescriptorMatch `json:"descriptor,omitempty" nullable:"false" doc:"What the descriptor of the request consists of: these entries in this order, and no others."`
+	APIKeys    []string          `json:"apiKeys,omitempty" nullable:"false" doc:"API keys, or sha256: and 64 digits, as they are kept."`
+	Descriptor []DescriptorMatch `json:"descriptor,omitempty" nullable:"false" doc:"All entries of the request's descriptor, in order."`
 }
 
 // The functions down to Matching have a line for each condition.

@@ -21,7 +21,7 @@ type DescriptorEntry struct {
 // DescriptorMatch is what one entry of a descriptor must be.
 type DescriptorMatch struct {
 	Key    string   `json:"key" doc:"The key of the entry."`
-	Value  string   `json:"value,omitempty" doc:"The value of the entry, or foo* for values that begin with foo. Left out, or *, it is any."`
+	Value  string   `json:"value,omitempty" doc:"The value, or foo* for values that begin with foo. The default is *, any value."`
 	Except []string `json:"except,omitempty" nullable:"false" doc:"Values, in the same forms, that do not match although value does."`
 }
 

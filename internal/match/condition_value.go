@@ -39,21 +39,6 @@ func (s *valueSet) has(value string) bool {
 	return found
 }
 
-// A Text is a part of a request that is one text.
-type Text uint8
-
-// The texts of a request.
-const (
-	User Text = iota
-)
-
-func (r *Request) text(t Text) string {
-	if t == User {
-		return r.User
-	}
-	return ""
-}
-
 // OneOf is the condition that a text of the request is one of the values.
 type OneOf struct {
 	Text   Text

@@ -6,7 +6,7 @@ import "slices"
 type Obstacle string
 
 // The obstacles: conditions of the rule itself in the order in which they are looked
-// at, and then other rules.
+// at, those on texts before the API key, and then other rules.
 const (
 	ObstaclePath         Obstacle = "path"
 	ObstacleExcludedPath Obstacle = "excluded-path"
@@ -16,7 +16,6 @@ const (
 	ObstacleAttribute    Obstacle = "attribute"
 	ObstacleDescriptor   Obstacle = "descriptor"
 	ObstacleIP           Obstacle = "ip"
-	ObstacleUser         Obstacle = "user"
 	ObstacleAPIKey       Obstacle = "api-key"
 	// ObstacleGroup means that another rule of the group came first.
 	ObstacleGroup Obstacle = "group"

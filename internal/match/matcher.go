@@ -3,7 +3,6 @@ package match
 import (
 	"cmp"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 )
@@ -25,23 +24,6 @@ type Rule struct {
 	Shadow bool
 	// Final rules (allow, deny) end the evaluation when they apply.
 	Final bool
-}
-
-// Request is what is known about a call. What is unknown is left empty, and matches
-// only rules that do not ask for it.
-type Request struct {
-	Path   string // as sent: percent-encoded; a "?" ends it
-	Method string
-	Host   string // with or without port
-	IP     netip.Addr
-	User   string
-	APIKey string
-	// Headers has canonical names ([textproto.CanonicalMIMEHeaderKey]), as net/http
-	// builds them, or lower-case ones, as gRPC does.
-	Headers    map[string][]string
-	Attributes map[string]string
-	// Descriptor is the request's, in order.
-	Descriptor []DescriptorEntry
 }
 
 // Matcher finds the rules that apply to a request. It does not change and may be

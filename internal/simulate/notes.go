@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/match"
 	"github.com/fluxgate/fluxgate/rules"
 )
 
@@ -61,9 +62,13 @@ func needs(r *rules.Rule) []string {
 	}
 	add("host", len(r.When.Hosts) > 0)
 	add("ip", len(r.When.IPs) > 0)
-	add("userId", len(r.When.Users) > 0)
 	add("apiKey", len(r.When.APIKeys) > 0)
 	add("descriptor", len(r.When.Descriptor) > 0)
+	for _, condition := range r.Matching().Conditions {
+		if texts, ok := condition.(match.OneOf); ok {
+			add(texts.Text.String(), len(texts.Values) > 0)
+		}
+	}
 	for name := range r.When.Headers {
 		add("header:"+name, true)
 	}

@@ -16,17 +16,17 @@ import (
 // Decision is the answer to a request.
 type Decision struct {
 	Allowed      bool            `json:"allowed" doc:"Whether the request may pass."`
-	Reason       fluxgate.Reason `json:"reason" doc:"Why: ok, exempt, no-rule, no-rule-set, limited, cost-too-high, denied, bad-path, too-many-rules, missing-identity or store-failure."`
+	Reason       fluxgate.Reason `json:"reason" doc:"Why, such as ok, exempt, no-rule, limited, denied or store-failure."`
 	Rule         string          `json:"rule,omitempty" doc:"The binding rule."`
 	Band         string          `json:"band,omitempty" doc:"Its binding band."`
 	Limit        int64           `json:"limit,omitempty" doc:"The capacity of that band."`
 	Remaining    int64           `json:"remaining" doc:"How many whole tokens are left in it, or slots are free."`
-	Owed         int64           `json:"owed,omitempty" doc:"How many tokens are booked beyond its capacity: debt, or reservations of requests that wait."`
+	Owed         int64           `json:"owed,omitempty" doc:"Tokens booked beyond its capacity: debt, or reservations of waiting requests."`
 	ResetAfterMs Millis          `json:"resetAfterMs,omitempty" doc:"How long until it is full."`
 	RetryAfterMs Millis          `json:"retryAfterMs,omitempty" doc:"How long until a rejected request fits."`
 	WaitMs       Millis          `json:"waitMs,omitempty" doc:"How long the request was held, or must be."`
 	TimeMs       Millis          `json:"timeMs,omitempty" doc:"When it was decided, since 1970, by the store's clock."`
-	Source       string          `json:"source,omitempty" doc:"Where the binding answer came from: store, lease, negative-cache or fallback. Absent if no band was asked."`
+	Source       string          `json:"source,omitempty" doc:"What answered: store, lease, negative-cache or fallback, if anything."`
 	Degraded     bool            `json:"degraded,omitempty" doc:"The store was unavailable for at least one rule."`
 	Bands        []Band          `json:"bands,omitempty" nullable:"false" doc:"All bands that were asked."`
 	Receipt      string          `json:"receipt,omitempty" doc:"The receipt for settling."`
@@ -41,9 +41,9 @@ type Band struct {
 	Cost         int64  `json:"cost,omitempty" doc:"What the request asks of it. Absent for 1, and where only the state is asked for."`
 	Status       string `json:"status" doc:"The result: ok, rejected, too costly, unavailable or not asked."`
 	Source       string `json:"source" doc:"Where the answer came from."`
-	Limit        int64  `json:"limit" doc:"The largest number of tokens, or of requests at the same time; in the fallback, its share of that."`
+	Limit        int64  `json:"limit" doc:"The most tokens or concurrent requests; in the fallback, its share of that."`
 	Remaining    int64  `json:"remaining" doc:"How many whole tokens are left, or slots are free."`
-	Owed         int64  `json:"owed,omitempty" doc:"How many tokens are booked beyond the limit: debt, or reservations of requests that wait."`
+	Owed         int64  `json:"owed,omitempty" doc:"Tokens booked beyond the limit: debt, or reservations of waiting requests."`
 	WaitMs       Millis `json:"waitMs,omitempty" doc:"This band's part in the wait."`
 	FullAfterMs  Millis `json:"fullAfterMs,omitempty" doc:"How long until it is full."`
 	Capacity     int64  `json:"capacity" doc:"The rule's capacity."`
@@ -53,7 +53,7 @@ type Band struct {
 	Kind     rules.BandKind `json:"kind,omitempty" enum:"quota,sliding-window,concurrency" doc:"How it counts. Absent for a token bucket."`
 	Period   rules.Period   `json:"period,omitempty" doc:"Of a quota: the period of the calendar."`
 	Timezone string         `json:"timezone,omitempty" doc:"Of a quota: the time zone of the calendar. Absent for UTC."`
-	HoldMs   Millis         `json:"holdMs,omitempty" doc:"Of requests at the same time: how long a request that is not settled holds its slot."`
+	HoldMs   Millis         `json:"holdMs,omitempty" doc:"Of concurrent requests: how long a request that is not settled holds its slot."`
 }
 
 // Millis is a time in microseconds, in JSON in milliseconds.

@@ -15,19 +15,20 @@ import (
 
 // Request is a request to be decided.
 type Request struct {
-	RuleSet    string                     `json:"ruleSet,omitempty" doc:"The rule set. The default is the server's."`
-	IP         string                     `json:"ip,omitempty" doc:"The client's address."`
-	UserID     string                     `json:"userId,omitempty" doc:"The user."`
-	APIKey     string                     `json:"apiKey,omitempty" doc:"The API key."`
-	Method     string                     `json:"method,omitempty" doc:"The HTTP method."`
-	Path       string                     `json:"path,omitempty" maxLength:"8192" doc:"The path as it was sent, percent-encoded. A ? ends it; # and backslash must be escaped."`
-	Host       string                     `json:"host,omitempty" doc:"The host, with or without port."`
+	RuleSet string `json:"ruleSet,omitempty" doc:"The rule set. The default is the server's."`
+	IP      string `json:"ip,omitempty" doc:"The client's address."`
+	UserID  string `json:"userId,omitempty" doc:"The user."`
+	APIKey  string `json:"apiKey,omitempty" doc:"The API key."`
+	Method  string `json:"method,omitempty" doc:"The HTTP method."`
+	Path    string `json:"path,omitempty" maxLength:"8192" doc:"The path as it was sent. A ? ends it; # and backslash must be escaped."`
+	Host    string `json:"host,omitempty" doc:"The host, with or without port."`
+
 	Headers    map[string][]string        `json:"headers,omitempty" doc:"Headers that rules may look at."`
 	Attributes map[string]string          `json:"attributes,omitempty" doc:"What else is known: tenant, plan, region."`
-	Descriptor []fluxgate.DescriptorEntry `json:"descriptor,omitempty" nullable:"false" maxItems:"16" doc:"What Envoy tells of the call, in order."`
+	Descriptor []fluxgate.DescriptorEntry `json:"descriptor,omitempty" nullable:"false" maxItems:"16" doc:"The descriptor of Envoy."`
 	Cost       int64                      `json:"cost,omitempty" minimum:"0" doc:"How many tokens the request takes. The default is 1."`
-	Costs      map[string]int64           `json:"costs,omitempty" doc:"What the request may cost at most under rules that count something else, by measure."`
-	Estimate   *Estimate                  `json:"estimate,omitempty" doc:"What the request may use of a language model. The cost tables of the rule set make costs of it."`
+	Costs      map[string]int64           `json:"costs,omitempty" doc:"The most it may cost under rules with other measures."`
+	Estimate   *Estimate                  `json:"estimate,omitempty" doc:"What it may use of a language model, for the cost tables."`
 	Peek       bool                       `json:"peek,omitempty" doc:"Takes nothing. With cost 0 it asks for the state alone."`
 	// TimeoutMs is how long the caller waits for the answer. A request that
 	// would have to be held longer is rejected at once.
@@ -37,11 +38,16 @@ type Request struct {
 	Bytes bool `json:"bytes,omitempty" doc:"The texts are bytes, each as the character with its number."`
 }
 
+// texts are the fields that may have bytes that are not UTF-8, beside maps and lists.
+func (w *Request) texts() []*string {
+	return []*string{&w.RuleSet, &w.IP, &w.UserID, &w.APIKey, &w.Method, &w.Path, &w.Host}
+}
+
 // Estimate is what a request may use of a language model.
 type Estimate struct {
 	Model           string `json:"model,omitempty" doc:"A name of the cost tables."`
 	InputTokens     int64  `json:"inputTokens,omitempty" minimum:"0" doc:"The tokens of the prompt."`
-	MaxOutputTokens Maxima `json:"maxOutputTokens,omitempty" doc:"The most tokens of the answer: a number, or a list of numbers of which the largest counts. The default is that of the model in the cost table."`
+	MaxOutputTokens Maxima `json:"maxOutputTokens,omitempty" doc:"Most tokens of the answer, or a list of maxima. Default: the model's."`
 }
 
 // Maxima is the largest of the maxima that a request declares. A model may accept

@@ -31,7 +31,7 @@ func (w *Request) each(change func(string) (string, error)) error {
 		}
 		return text
 	}
-	for _, text := range []*string{&w.RuleSet, &w.IP, &w.UserID, &w.APIKey, &w.Method, &w.Path, &w.Host} {
+	for _, text := range w.texts() {
 		*text = changed(*text)
 	}
 	if len(w.Headers) > 0 {

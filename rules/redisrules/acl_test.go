@@ -14,17 +14,17 @@ import (
 
 const aclUser, aclPassword = "rules", "change-me"
 
-// documentedUser returns the rules of the ACL user in the package comment.
+// documentedUser returns the rules of the ACL user in docs/redis.md.
 func documentedUser(t testing.TB) []string {
 	t.Helper()
-	page, err := os.ReadFile("doc.go")
+	page, err := os.ReadFile("../../docs/redis.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, found := strings.Cut(string(page), "//\tuser "+aclUser+" on >"+aclPassword+" ")
+	_, rest, found := strings.Cut(string(page), "```acl rules\nuser "+aclUser+" on >"+aclPassword+" ")
 	line, _, _ := strings.Cut(rest, "\n")
 	if !found {
-		t.Fatal("the package comment has no user")
+		t.Fatal("docs/redis.md has no such user")
 	}
 	return strings.Fields(line)
 }

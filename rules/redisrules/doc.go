@@ -56,13 +56,10 @@
 //
 // # Minimal ACL
 //
-// Tested as written here, on one server and in a cluster. Every command is needed,
-// except that without COMMAND a cluster client only repeats it before every call
-// and logs the error. Change the key pattern for another prefix; omit the last
-// three commands without a cluster. A user who only reads rules does not need hset,
-// hdel, zadd, zrem, hlen, zcard and time.
-//
-//	user rules on >change-me ~fluxgate:{rules}:* resetchannels -@all +evalsha +eval +time +hget +hmget +hset +hdel +hlen +hstrlen +zadd +zrem +zcard +zrange +cluster|slots +asking +command
+// docs/redis.md has it, tested as written there, on one server and in a cluster. Every
+// command is needed, except that without COMMAND a cluster client only repeats it before
+// every call and logs the error. A user who only reads rules does not need hset, hdel,
+// zadd, zrem, hlen, zcard and time.
 //
 // KEYS, SCAN and FLUSH commands are never sent. The client also sends commands for
 // its options, such as SELECT for a database, and CLIENT SETINFO unless

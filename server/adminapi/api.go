@@ -100,9 +100,12 @@ func New(config Config) (*API, error) {
 	a.registerBuckets()
 	a.registerInsight()
 	a.registerAbout()
-	for _, never := range []string{"ErrorModel", "ErrorDetail"} {
-		delete(a.huma.OpenAPI().Components.Schemas.Map(), never) // replaced by Problem
-	}
+	schemas := a.huma.OpenAPI().Components.Schemas.Map()
+	delete(schemas, "ErrorModel") // replaced by Problem
+	delete(schemas, "ErrorDetail")
+	rule := schemas["RuleDocument"].Properties // beside their enums, tags have no room for these
+	rule["limitScope"].Description = "Whose bucket it is. The default is GLOBAL."
+	rule["onMissingIdentity"].Description = "What happens to a request without the identity of the scope. The default is ip."
 	if err := a.serveDescription(mux); err != nil {
 		return nil, err
 	}

@@ -28,7 +28,7 @@ func (a *API) peek(ctx context.Context, in *struct {
 	RuleSetPath
 	Body struct {
 		Request admin.Request `json:"request" doc:"A request of the caller."`
-		Rules   []string      `json:"rules,omitempty" maxItems:"64" nullable:"false" doc:"The rules, whether they match the request or not. The default is all that apply to it."`
+		Rules   []string      `json:"rules,omitempty" maxItems:"64" nullable:"false" doc:"The rules. The default is all that apply."`
 	} `nameHint:"Peek"`
 }) (*buckets, error) {
 	req, err := requestOf(&in.Body.Request, in.RuleSet)

@@ -47,7 +47,7 @@ func viewOf(ctx context.Context) insight.View {
 func (a *API) live(ctx context.Context, in *struct {
 	RuleQuery
 	Page
-	Scope string `query:"scope" enum:"fleet,server" doc:"All servers, or this one. The default is server for a rule and for the last hour, else fleet."`
+	Scope string `query:"scope" enum:"fleet,server" doc:"All servers, or this one. The default is server for a rule or 1h, else fleet."`
 	Range string `query:"range" enum:"2m,1h" default:"2m" doc:"The last two minutes, or the last hour."`
 }) (*admin.Live, error) {
 	if err := in.check(); err != nil {
@@ -66,7 +66,7 @@ func (a *API) fleet(ctx context.Context, _ *struct{}) (*admin.Fleet, error) {
 
 func (a *API) callers(ctx context.Context, in *struct {
 	RuleQuery
-	Outcome string `query:"outcome" enum:"limited,allowed" default:"limited" doc:"Which requests to count. Rejections by shadow rules are in limited."`
+	Outcome string `query:"outcome" enum:"limited,allowed" default:"limited" doc:"Which requests to count. limited includes shadow rules."`
 	Limit   int    `query:"limit" minimum:"1" maximum:"100" default:"20" doc:"The most callers to return."`
 }) (*admin.Callers, error) {
 	if err := in.check(); err != nil {

@@ -1,6 +1,7 @@
 package check_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"go/ast"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -104,7 +106,8 @@ func TestOpenAPI_Routes(t *testing.T) {
 
 // Every field of the types that are decoded and encoded is described, with its type and
 // its documentation, and no other. Requests with other fields are refused, so their
-// schemas say so; answers may get more.
+// schemas say so; answers may get more. UPDATE_GOLDEN=1 writes the descriptions, and the
+// properties of new fields that have a plain type; compile again to see them.
 func TestOpenAPI_Fields(t *testing.T) {
 	doc := described(t)
 	requests := []string{"Batch", "CompatibleRequest", "DescriptorEntry", "Estimate", "Extend", "Request", "Settle", "Usage"}
@@ -116,6 +119,10 @@ func TestOpenAPI_Fields(t *testing.T) {
 		"Extend": reflect.TypeFor[wire.Extend](), "CompatibleRequest": reflect.TypeFor[check.CompatibleRequest](),
 		"Decision": reflect.TypeFor[wire.Decision](), "Band": reflect.TypeFor[wire.Band](), "Line": reflect.TypeFor[wire.Line](),
 		"Settlement": reflect.TypeFor[wire.Settlement](), "Settlements": reflect.TypeFor[wire.Settlements](), "Extended": reflect.TypeFor[wire.Extend](),
+	}
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		writeProperties(t, types)
+		return
 	}
 	for name, of := range types {
 		s, request := doc.Components.Schemas[name], slices.Contains(requests, name)
@@ -152,6 +159,54 @@ func TestOpenAPI_Fields(t *testing.T) {
 	}
 }
 
+// writeProperties updates the properties of schemas, in the order of the fields.
+func writeProperties(t *testing.T, types map[string]reflect.Type) {
+	t.Helper()
+	const file = "openapi.json"
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, of := range types {
+		before, rest, found := bytes.Cut(text, []byte("\n      \""+name+"\": {\n"))
+		start := bytes.Index(rest, []byte("\"properties\": ")) + len("\"properties\": ")
+		known := map[string]json.RawMessage{}
+		decoder := json.NewDecoder(bytes.NewReader(rest[start:]))
+		if err := decoder.Decode(&known); !found || err != nil {
+			t.Fatal(name, found, err)
+		}
+		var all []string
+		for field := range of.Fields() {
+			label, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			all = append(all, fmt.Sprintf("          %q: %s", label, property(known[label], field)))
+		}
+		properties := "{\n" + strings.Join(all, ",\n") + "\n        }"
+		end := start + int(decoder.InputOffset())
+		text = slices.Concat(before, text[len(before):len(text)-len(rest)], rest[:start], []byte(properties), rest[end:])
+	}
+	if err := os.WriteFile(file, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// property returns the schema of a field: the known one with the field's description.
+func property(known json.RawMessage, field reflect.StructField) []byte {
+	description := strconv.Quote(field.Tag.Get("doc"))
+	if known == nil {
+		return fmt.Appendf(nil, `{"description": %s, "type": %q}`, description, plainTypes[field.Type.Kind()])
+	}
+	if description == `""` {
+		return known
+	}
+	return regexp.MustCompile(`"description": "([^"\\]|\\.)*"`).ReplaceAllLiteral(known, []byte(`"description": `+description))
+}
+
+// plainTypes are the types of JSON by those of Go.
+var plainTypes = map[reflect.Kind]string{
+	reflect.String: "string", reflect.Bool: "boolean", reflect.Int: "integer", reflect.Int64: "integer",
+	reflect.Struct: "object", reflect.Map: "object", reflect.Slice: "array",
+}
+
 // compareType compares a schema with the type that is decoded or encoded.
 func (doc *openAPI) compareType(t *testing.T, place string, s *schema, of reflect.Type) {
 	t.Helper()
@@ -159,9 +214,7 @@ func (doc *openAPI) compareType(t *testing.T, place string, s *schema, of reflec
 	if of.Kind() == reflect.Pointer {
 		of = of.Elem()
 	}
-	want := map[reflect.Kind]string{
-		reflect.String: "string", reflect.Bool: "boolean", reflect.Int: "integer", reflect.Int64: "integer", reflect.Struct: "object", reflect.Map: "object", reflect.Slice: "array",
-	}[of.Kind()]
+	want := plainTypes[of.Kind()]
 	switch of {
 	case reflect.TypeFor[wire.Millis]():
 		want = "number"

@@ -105,7 +105,7 @@ export interface components {
             apiKey?: string;
             /** @description The HTTP method. */
             method?: string;
-            /** @description The path as it was sent, percent-encoded. A ? ends it; # and backslash must be escaped. */
+            /** @description The path as it was sent. A ? ends it; # and backslash must be escaped. */
             path?: string;
             /** @description The host, with or without port. */
             host?: string;
@@ -117,15 +117,15 @@ export interface components {
             attributes?: {
                 [key: string]: string;
             };
-            /** @description What Envoy tells of the call, in order. */
+            /** @description The descriptor of Envoy. */
             descriptor?: components["schemas"]["DescriptorEntry"][];
             /** @description How many tokens the request takes. The default is 1. */
             cost?: number;
-            /** @description What the request may cost at most under rules that count something else, by measure. */
+            /** @description The most it may cost under rules with other measures. */
             costs?: {
                 [key: string]: number;
             };
-            /** @description What the request may use of a language model. The cost tables of the rule set make costs of it. */
+            /** @description What it may use of a language model, for the cost tables. */
             estimate?: components["schemas"]["Estimate"];
             /** @description Takes nothing. With cost 0 it asks for the state alone. */
             peek?: boolean;
@@ -145,7 +145,7 @@ export interface components {
             model?: string;
             /** @description The tokens of the prompt. */
             inputTokens?: number;
-            /** @description The most tokens of the answer: a number, or a list of numbers of which the largest counts. The default is that of the model in the cost table. */
+            /** @description Most tokens of the answer, or a list of maxima. Default: the model's. */
             maxOutputTokens?: number | number[];
         };
         /** @description The answer to a request. */
@@ -153,7 +153,7 @@ export interface components {
             /** @description Whether the request may pass. */
             allowed: boolean;
             /**
-             * @description Why: ok, exempt, no-rule, no-rule-set, limited, cost-too-high, denied, bad-path, too-many-rules, missing-identity or store-failure.
+             * @description Why, such as ok, exempt, no-rule, limited, denied or store-failure.
              * @enum {string}
              */
             reason: "ok" | "exempt" | "no-rule" | "no-rule-set" | "limited" | "cost-too-high" | "denied" | "bad-path" | "too-many-rules" | "missing-identity" | "store-failure";
@@ -165,7 +165,7 @@ export interface components {
             limit?: number;
             /** @description How many whole tokens are left in it, or slots are free. */
             remaining: number;
-            /** @description How many tokens are booked beyond its capacity: debt, or reservations of requests that wait. */
+            /** @description Tokens booked beyond its capacity: debt, or reservations of waiting requests. */
             owed?: number;
             /** @description How long until it is full. */
             resetAfterMs?: number;
@@ -176,7 +176,7 @@ export interface components {
             /** @description When it was decided, since 1970, by the store's clock. */
             timeMs?: number;
             /**
-             * @description Where the binding answer came from: store, lease, negative-cache or fallback. Absent if no band was asked.
+             * @description What answered: store, lease, negative-cache or fallback, if anything.
              * @enum {string}
              */
             source?: "store" | "lease" | "negative-cache" | "fallback";
@@ -209,11 +209,11 @@ export interface components {
              * @enum {string}
              */
             source: "store" | "lease" | "negative-cache" | "fallback";
-            /** @description The largest number of tokens, or of requests at the same time; in the fallback, its share of that. */
+            /** @description The most tokens or concurrent requests; in the fallback, its share of that. */
             limit: number;
             /** @description How many whole tokens are left, or slots are free. */
             remaining: number;
-            /** @description How many tokens are booked beyond the limit: debt, or reservations of requests that wait. */
+            /** @description Tokens booked beyond the limit: debt, or reservations of waiting requests. */
             owed?: number;
             /** @description This band's part in the wait. */
             waitMs?: number;
@@ -237,7 +237,7 @@ export interface components {
             period?: "second" | "minute" | "hour" | "day" | "week" | "month" | "year";
             /** @description Of a quota: the time zone of the calendar. Absent for UTC. */
             timezone?: string;
-            /** @description Of requests at the same time: how long a request that is not settled holds its slot. */
+            /** @description Of concurrent requests: how long a request that is not settled holds its slot. */
             holdMs?: number;
         };
         Batch: {

@@ -364,7 +364,7 @@ export interface components {
             fullAfterMs?: number;
             /**
              * Format: double
-             * @description Of requests at the same time: how long a request that is not settled holds its slot.
+             * @description Of concurrent requests: how long a request that is not settled holds its slot.
              */
             holdMs?: number;
             /**
@@ -376,14 +376,14 @@ export interface components {
             label?: string;
             /**
              * Format: int64
-             * @description The largest number of tokens, or of requests at the same time; in the fallback, its share of that.
+             * @description The most tokens or concurrent requests; in the fallback, its share of that.
              */
             limit: number;
             /** @description What the rule counts. Absent for requests. */
             measure?: string;
             /**
              * Format: int64
-             * @description How many tokens are booked beyond the limit: debt, or reservations of requests that wait.
+             * @description Tokens booked beyond the limit: debt, or reservations of waiting requests.
              */
             owed?: number;
             /** @description Of a quota: the period of the calendar. */
@@ -425,16 +425,16 @@ export interface components {
              * @description The most tokens that the bucket holds, or the most requests at the same time.
              */
             capacity: number;
-            /** @description Of requests at the same time: how long a request that is not settled holds its slot, such as 30s. */
+            /** @description Of concurrent requests: how long one that is not settled holds its slot. */
             hold?: string;
             /**
-             * @description How it counts. The default is token-bucket.
+             * @description The default is token-bucket.
              * @enum {string}
              */
             kind?: "token-bucket" | "quota" | "sliding-window" | "concurrency";
             /** @description Unique in the rule. The default is made of the numbers, such as 100-per-1m. */
             label?: string;
-            /** @description Of a quota: second, minute, hour, day, week, month or year. Of a sliding window: a duration such as 1m. */
+            /** @description Of a quota: second, minute, ... or year. Of a sliding window: such as 1m. */
             period?: string;
             /** @description Of a token bucket: the period, such as 100ms, 1m or 30d. */
             refill?: string;
@@ -445,7 +445,7 @@ export interface components {
             refillSeconds?: number;
             /**
              * Format: int64
-             * @description Of a token bucket: how many come back in each period. The default is the capacity.
+             * @description Of a token bucket: how many come back in a period, by default all.
              */
             refillTokens?: number;
             /** @description Of a quota: the IANA time zone of its calendar. The default is UTC. */
@@ -481,7 +481,7 @@ export interface components {
              * @description How far count can be off.
              */
             error: number;
-            /** @description The caller in plain words, for the role identities. Absent for API keys, and for callers that this server has not seen. */
+            /** @description The caller, for the role identities. Absent for API keys and if unknown here. */
             identity?: string;
             /** @description The key of the bucket: a salted hash, bound to the rule. */
             key: string;
@@ -501,7 +501,7 @@ export interface components {
             /** @description The callers, those with the most requests first. */
             callers: components["schemas"]["Caller"][];
             /**
-             * @description Which requests were counted. What a shadow rule would have rejected is in limited, with shadow set.
+             * @description Which requests were counted. limited includes those of shadow rules.
              * @enum {string}
              */
             outcome: "limited" | "allowed";
@@ -526,7 +526,7 @@ export interface components {
              * @description The revision that the change was based on; 0 for a new rule set.
              */
             base: number;
-            /** @description The differences between the base and the current revision, at most 64 KiB. */
+            /** @description How the current revision differs from the base, up to 64 KiB. */
             changes?: components["schemas"]["RuleDiff"][];
             /** @description The reason. */
             comment?: string;
@@ -583,10 +583,10 @@ export interface components {
             limit?: number;
             /**
              * Format: int64
-             * @description How many tokens are booked beyond its capacity: debt, or reservations of requests that wait.
+             * @description Tokens booked beyond its capacity: debt, or reservations of waiting requests.
              */
             owed?: number;
-            /** @description Why: ok, exempt, no-rule, no-rule-set, limited, cost-too-high, denied, bad-path, too-many-rules, missing-identity or store-failure. */
+            /** @description Why, such as ok, exempt, no-rule, limited, denied or store-failure. */
             reason: string;
             /** @description The receipt for settling. */
             receipt?: string;
@@ -607,7 +607,7 @@ export interface components {
             retryAfterMs?: number;
             /** @description The binding rule. */
             rule?: string;
-            /** @description Where the binding answer came from: store, lease, negative-cache or fallback. Absent if no band was asked. */
+            /** @description What answered: store, lease, negative-cache or fallback, if anything. */
             source?: string;
             /**
              * Format: double
@@ -631,7 +631,7 @@ export interface components {
             except?: string[];
             /** @description The key of the entry. */
             key: string;
-            /** @description The value of the entry, or foo* for values that begin with foo. Left out, or *, it is any. */
+            /** @description The value, or foo* for values that begin with foo. The default is *, any value. */
             value?: string;
         };
         Diff: {
@@ -686,7 +686,7 @@ export interface components {
              * @description The tokens of the prompt.
              */
             inputTokens?: number;
-            /** @description The most tokens of the answer: a number, or a list of numbers of which the largest counts. The default is that of the model in the cost table. */
+            /** @description Most tokens of the answer, or a list of maxima. Default: the model's. */
             maxOutputTokens?: number | number[];
             /** @description A name of the cost tables. */
             model?: string;
@@ -694,7 +694,7 @@ export interface components {
         Explanation: {
             /** @description The decision now. No tokens were taken. */
             decision?: components["schemas"]["Decision"];
-            /** @description How routers may read the path, if in several ways. Each is evaluated. */
+            /** @description How routers may read the path, if in several ways. */
             readings?: string[];
             /** @description The rule set that decides. */
             ruleSet: string;
@@ -706,7 +706,7 @@ export interface components {
             after?: unknown;
             /** @description The old value. */
             before?: unknown;
-            /** @description The field, such as bands[hourly].capacity; [+] or [-] at the end means added to or removed from a set. */
+            /** @description The field, such as bands[hourly].capacity; [+] or [-] at its end: an added or removed value. */
             path: string;
         };
         Fleet: {
@@ -750,7 +750,7 @@ export interface components {
         Peek: {
             /** @description A request of the caller. */
             request: components["schemas"]["Request"];
-            /** @description The rules, whether they match the request or not. The default is all that apply to it. */
+            /** @description The rules. The default is all that apply. */
             rules?: string[];
         };
         Problem: {
@@ -760,7 +760,7 @@ export interface components {
             detail?: string;
             /** @description All problems of the request. */
             errors?: components["schemas"]["ProblemDetail"][];
-            /** @description The kind, for programs: validation, conflict, not-found, read-only, precondition, access, limited or unavailable. */
+            /** @description validation, conflict, not-found, read-only, precondition, access, limited or unavailable. */
             kind?: string;
             /** @description With not-found: rule, if the rule set exists and has no such rule. */
             missing?: string;
@@ -773,13 +773,13 @@ export interface components {
             title: string;
         };
         ProblemDetail: {
-            /** @description The kind of problem, for programs, such as required, unknown-field, out-of-range or duplicate. */
+            /** @description The kind, for programs, such as required or out-of-range. */
             code?: string;
             /** @description Where, such as body.rules[3].bands[0].capacity or query.limit. */
             location?: string;
             /** @description What is wrong, and how to correct it. */
             message: string;
-            /** @description Where in the body, for programs: the names of fields and the positions in lists. */
+            /** @description Where in the body, for programs: names and positions. */
             path?: unknown[];
         };
         Rates: {
@@ -790,12 +790,12 @@ export interface components {
             allowed: number;
             /**
              * Format: double
-             * @description Requests decided without Redis for at least one rule. They are also in allowed, limited or denied.
+             * @description Requests decided without Redis for at least one rule, whatever the answer.
              */
             degraded: number;
             /**
              * Format: double
-             * @description Requests refused for another reason: a rule denies them, an identity is missing, or a rule fails closed.
+             * @description Requests rejected for another reason, such as a rule that denies them.
              */
             denied: number;
             /**
@@ -891,13 +891,13 @@ export interface components {
              * @description How many tokens the request takes. The default is 1.
              */
             cost?: number;
-            /** @description What the request may cost at most under rules that count something else, by measure. */
+            /** @description The most it may cost under rules with other measures. */
             costs?: {
                 [key: string]: number;
             };
-            /** @description What Envoy tells of the call, in order. */
+            /** @description The descriptor of Envoy. */
             descriptor?: components["schemas"]["DescriptorEntry"][];
-            /** @description What the request may use of a language model. The cost tables of the rule set make costs of it. */
+            /** @description What it may use of a language model, for the cost tables. */
             estimate?: components["schemas"]["Estimate"];
             /** @description Headers that rules may look at. */
             headers?: {
@@ -909,7 +909,7 @@ export interface components {
             ip?: string;
             /** @description The HTTP method. */
             method?: string;
-            /** @description The path as it was sent, percent-encoded. A ? ends it; # and backslash must be escaped. */
+            /** @description The path as it was sent. A ? ends it; # and backslash must be escaped. */
             path?: string;
             /** @description Takes nothing. With cost 0 it asks for the state alone. */
             peek?: boolean;
@@ -926,7 +926,7 @@ export interface components {
         Reset: {
             /** @description The buckets of all callers: required if no caller is named. */
             all?: boolean;
-            /** @description The bucket of one caller under this rule, as explain and peek show it. */
+            /** @description The bucket of one caller under this rule, as explain shows it. */
             key?: string;
             /** @description A request of that caller, instead of its key. */
             request?: components["schemas"]["Request"];
@@ -972,7 +972,7 @@ export interface components {
              * @enum {string}
              */
             change: "added" | "removed" | "changed";
-            /** @description The fields that differ; for an added or removed rule, all fields that are set. */
+            /** @description The fields that differ; of an added or removed rule, all. */
             fields?: components["schemas"]["FieldDiff"][];
             /** @description The rule, or "cost tables". */
             rule: string;
@@ -987,18 +987,18 @@ export interface components {
             attributes?: {
                 [key: string]: unknown;
             };
-            /** @description 1 to 16, which all must admit a request. None where the action is allow or deny. */
+            /** @description 1 to 16, which all must admit a request. None with allow and deny. */
             bands?: components["schemas"]["BandDocument"][];
-            /** @description The parts of a COMPOSITE or CUSTOM key: ip, userId, apiKey, method, path, header:NAME, attr:NAME, descriptor, descriptor:KEY. */
+            /** @description The parts of a COMPOSITE or CUSTOM key, such as userId. */
             compositeKeyFields?: string[];
             /**
-             * @description strict asks the shared store for every request. The default is auto: a request that cannot fit is refused without asking it, and a gateway with many requests takes tokens ahead. leased takes tokens ahead from the first request on.
+             * @description Whether memory may answer. The default is auto.
              * @enum {string}
              */
             consistency?: "auto" | "strict" | "leased";
-            /** @description What the rule counts: requests, tokens, or another measure of which requests carry costs, such as usd. The default is requests. */
+            /** @description What it counts: requests (the default), tokens or another measure. */
             cost?: string;
-            /** @description Count requests that are refused too, as envoyproxy/ratelimit does: a request is refused if more than the capacity is counted with it, and each period begins at 0. The rule has one band, a quota. */
+            /** @description Count rejected requests, as envoyproxy/ratelimit does. Needs one band: a quota. */
             countRefused?: boolean;
             /**
              * Format: date-time
@@ -1007,7 +1007,7 @@ export interface components {
             createdAt?: string;
             /** @description The default is true. */
             enabled?: boolean;
-            /** @description Of the rules of a group that match, only the one with the highest priority applies. */
+            /** @description Of the matching rules of a group, the one with the highest priority applies. */
             group?: string;
             /** @description Unique in the rule set: 1 to 64 letters, digits, dots, dashes and underscores. */
             id: string;
@@ -1018,17 +1018,17 @@ export interface components {
              * @enum {string}
              */
             limitScope?: "GLOBAL" | "IP" | "USER_ID" | "API_KEY" | "COMPOSITE" | "CUSTOM" | "PER_IP" | "PER_USER" | "PER_API_KEY";
-            /** @description An HTTP method; GET includes HEAD. Left out with methods it matches every method. */
+            /** @description An HTTP method; GET includes HEAD. The default is every method. */
             method?: string;
             /** @description Several methods instead of method. */
             methods?: string[];
             /**
-             * @description The default is enforce. alternative refuses only if all such rules that apply do.
+             * @description alternative rejects if all such rules do. Default: enforce.
              * @enum {string}
              */
             mode?: "enforce" | "shadow" | "alternative";
             /**
-             * @description What happens while the store cannot decide. The default is the server's.
+             * @description While the store is away. The default is the server's.
              * @enum {string}
              */
             onFailure?: "local" | "open" | "closed";
@@ -1038,13 +1038,13 @@ export interface components {
              */
             onLimitExceed?: "REJECT" | "WAIT_FOR_REFILL";
             /**
-             * @description What happens to a request without the identity that the scope asks for. The default is ip.
+             * @description What happens to a request without the identity of the scope. The default is ip.
              * @enum {string}
              */
             onMissingIdentity?: "ip" | "anonymous" | "refuse";
-            /** @description Debit requests in any case, also where they are refused, up to the largest debt: for what has been used already. A request is refused if nothing was left before, and one that costs 0 only asks for that. */
+            /** @description Debit rejected requests too, up to the largest debt: for what was used already. */
             overdraft?: boolean;
-            /** @description A pattern: * is one segment, ** any number. Left out with paths it matches every path. */
+            /** @description A pattern: * is one segment, ** any number. The default is every path. */
             path?: string;
             /** @description Several patterns instead of path. */
             paths?: string[];
@@ -1053,10 +1053,15 @@ export interface components {
              * @description Higher first, ties by id.
              */
             priority?: number;
-            /** @description Ids of rules that do not apply where requests are decided together, such as the descriptors of one call of Envoy, and this rule applies to one of them. */
+            /** @description Ids of rules that do not apply to an Envoy call if this rule does. */
             replaces?: string[];
             /** @description The rule set it belongs to. */
             ruleSetId?: string;
+            /**
+             * Format: date-time
+             * @description When the rule ends: from then on it is as if disabled.
+             */
+            until?: string;
             /**
              * Format: date-time
              * @description Kept by the control plane.
@@ -1073,12 +1078,12 @@ export interface components {
             allowed: number;
             /**
              * Format: double
-             * @description Requests decided without Redis for at least one rule. They are also in allowed, limited or denied.
+             * @description Requests decided without Redis for at least one rule, whatever the answer.
              */
             degraded: number;
             /**
              * Format: double
-             * @description Requests refused for another reason: a rule denies them, an identity is missing, or a rule fails closed.
+             * @description Requests rejected for another reason, such as a rule that denies them.
              */
             denied: number;
             /**
@@ -1102,7 +1107,7 @@ export interface components {
             waiting: number;
         };
         RuleSetDocument: {
-            /** @description What the tokens of language models cost, by measure and model. Each table has an entry * for every other model. */
+            /** @description What tokens of language models cost, by measure and model. * is any other. */
             costTables?: {
                 [key: string]: {
                     [key: string]: components["schemas"]["Weights"];
@@ -1136,9 +1141,9 @@ export interface components {
             denied: (number | null)[];
             /** @description Requests in a second that a limit rejected. */
             limited: (number | null)[];
-            /** @description Median of the time to decide, in milliseconds. For a fleet, that of the slowest server. */
+            /** @description Median time to decide, in milliseconds. For a fleet, of the slowest server. */
             p50Ms: (number | null)[];
-            /** @description 99th percentile of the time to decide, in milliseconds. For a fleet, that of the slowest server. */
+            /** @description 99th percentile of the time to decide. For a fleet, of the slowest server. */
             p99Ms: (number | null)[];
             /** @description Requests in a second that a shadow rule would have rejected. */
             shadow: (number | null)[];
@@ -1154,19 +1159,19 @@ export interface components {
             name: string;
             /**
              * Format: double
-             * @description Median of the time to decide over the last 10 seconds, in milliseconds. Absent without requests.
+             * @description Median time to decide over 10 seconds. Absent without requests.
              */
             p50Ms?: number;
             /**
              * Format: double
-             * @description 99th percentile of the time to decide over the last 10 seconds, in milliseconds. Absent without requests.
+             * @description 99th percentile of that time over 10 seconds. Absent without requests.
              */
             p99Ms?: number;
             /** @description Over the last 10 seconds. */
             rates: components["schemas"]["Rates"];
             /** @description Why it is not up. Absent for callers that may not read all rule sets. */
             reason?: string;
-            /** @description How the server sees the nodes of Redis. Empty for callers that may not read all rule sets. */
+            /** @description The nodes of Redis. Empty unless the caller may read all rule sets. */
             redis: components["schemas"]["RedisNode"][];
             /**
              * Format: date-time
@@ -1184,7 +1189,7 @@ export interface components {
              * @description When it started.
              */
             startedAt: string;
-            /** @description Its health: up, degraded or down, at most a few seconds old. Absent if it is not known yet. */
+            /** @description Its health: up, degraded or down. Absent until it is known. */
             status?: string;
             /** @description The version of its build. */
             version?: string;
@@ -1212,7 +1217,7 @@ export interface components {
             cost?: number;
             /** @description The name of the header or attribute, or the rule that came first. */
             detail?: string;
-            /** @description Which answers may come from the memory of the server, and why others may not. Absent if the store decides every request. */
+            /** @description Which answers may come from memory, and why others may not. Absent if none may. */
             fromMemory?: string;
             /** @description Its group. */
             group?: string;
@@ -1235,13 +1240,13 @@ export interface components {
             rule: string;
             /** @description The rule is in shadow mode. */
             shadow?: boolean;
-            /** @description Why it does not: disabled, path, method, host, excluded-path, header, attribute, descriptor, ip, user, api-key, group, ended or reading. */
+            /** @description Why it does not: disabled, expired, ended, group, reading, or a condition such as host. */
             why?: string;
         };
         Weights: {
             /**
              * Format: int64
-             * @description A million tokens of the prompt that the model had in its cache. The default is input.
+             * @description A million cached tokens of the prompt. The default is input.
              */
             cachedInput?: number;
             /**
@@ -1251,7 +1256,7 @@ export interface components {
             input: number;
             /**
              * Format: int64
-             * @description The most tokens of an answer, for requests that declare no maximum. The default is that of *.
+             * @description The most tokens of an answer if requests declare none.
              */
             maxOutputTokens?: number;
             /**
@@ -1261,18 +1266,18 @@ export interface components {
             output: number;
             /**
              * Format: int64
-             * @description A million tokens of the answer that the model has used for reasoning. The default is output.
+             * @description A million tokens of reasoning. The default is output.
              */
             reasoning?: number;
         };
         When: {
-            /** @description API keys. They are kept as sha256: and 64 hexadecimal digits, and can be given so. */
+            /** @description API keys, or sha256: and 64 digits, as they are kept. */
             apiKeys?: string[];
-            /** @description What must be known of the request, and the values it may have; * is any. */
+            /** @description Attributes of the request, and the values they may have; * is any. */
             attributes?: {
                 [key: string]: string[] | null;
             };
-            /** @description What the descriptor of the request consists of: these entries in this order, and no others. */
+            /** @description All entries of the request's descriptor, in order. */
             descriptor?: components["schemas"]["DescriptorMatch"][];
             /** @description Patterns that the rule leaves out. */
             excludePaths?: string[];
@@ -1385,7 +1390,7 @@ export interface operations {
                 ruleSet?: string;
                 /** @description Only this rule; needs ruleSet. */
                 rule?: string;
-                /** @description Which requests to count. Rejections by shadow rules are in limited. */
+                /** @description Which requests to count. limited includes shadow rules. */
                 outcome?: "limited" | "allowed";
                 /** @description The most callers to return. */
                 limit?: number;
@@ -1526,7 +1531,7 @@ export interface operations {
                 rule?: string;
                 /** @description The most entries to return. */
                 limit?: number;
-                /** @description All servers, or this one. The default is server for a rule and for the last hour, else fleet. */
+                /** @description All servers, or this one. The default is server for a rule or 1h, else fleet. */
                 scope?: "fleet" | "server";
                 /** @description The last two minutes, or the last hour. */
                 range?: "2m" | "1h";
