@@ -36,7 +36,7 @@ func TestFacts_Pages_NoRace(t *testing.T) {
 		text := readPage(t, path)
 		if os.Getenv("UPDATE_GOLDEN") != "" {
 			text = correct(text, facts)
-			if err := os.WriteFile("../"+path, []byte(text), 0o644); err != nil { //nolint:gosec // documentation is for everyone
+			if err := os.WriteFile("../"+path, []byte(text), 0o644); err != nil {
 				t.Fatal(err)
 			}
 		}
