@@ -111,7 +111,7 @@ func TestRender_Current(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	recorded, err := figure.Facts(filepath.Join(docs, "../facts.json"))
+	recorded, err := figure.Facts(filepath.Join(docs, "..", "facts.json"))
 	for name, fact := range facts {
 		if recorded[name] != fact {
 			t.Errorf("docs/facts.json has %v for %s, results.csv %v (%v)", recorded[name], name, fact, err)

@@ -150,7 +150,7 @@ func (r results) write(folder string) error {
 	if err != nil {
 		return err
 	}
-	if err := figure.Record(filepath.Join(folder, "../facts.json"), facts); err != nil {
+	if err := figure.Record(filepath.Join(folder, "..", "facts.json"), facts); err != nil {
 		return err
 	}
 	files["results.csv"] = r.csv()
