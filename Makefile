@@ -167,6 +167,9 @@ chaos: ## inject every fault under load and print what callers saw, minutes; FAU
 soak: ## look for leaks under random faults for SOAK (10m), and abuse a server in full size, half an hour; SEED repeats a run
 	@go test ./internal/chaos -run '^Test(Soak|Abuse)' -count=1 -timeout 90m -v -soak '$(SOAK)' -seed '$(SEED)'
 
+# FACTS=1 records what the figures measure in docs/facts.json.
+export FACTS_FILE := $(if $(FACTS),$(CURDIR)/docs/facts.json)
+
 figures-core: ## measure the core against its bars (a minute or two)
 	@cd bench && go run ./figures/core
 

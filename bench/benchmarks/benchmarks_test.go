@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fluxgate/fluxgate/bench/figure"
 	"github.com/fluxgate/fluxgate/internal/testenv"
 )
 
@@ -104,6 +105,16 @@ func TestRender_Current(t *testing.T) {
 			if !strings.Contains(string(files["README.md"]), "]("+name+")") {
 				t.Errorf("the page does not show %s", name)
 			}
+		}
+	}
+	facts, err := all.facts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	recorded, err := figure.Facts(filepath.Join(docs, "..", "facts.json"))
+	for name, fact := range facts {
+		if recorded[name] != fact {
+			t.Errorf("docs/facts.json has %v for %s, results.csv %v (%v)", recorded[name], name, fact, err)
 		}
 	}
 	entries, err := os.ReadDir(docs)

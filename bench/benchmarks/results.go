@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/fluxgate/fluxgate/bench/figure"
 )
@@ -101,6 +102,26 @@ func (r results) summary(w *workload, contender, measure string) (float64, error
 	return slices.Max(values), nil
 }
 
+// facts are the decisions per second of all contenders.
+func (r results) facts() (map[string]figure.Fact, error) {
+	facts := map[string]figure.Fact{}
+	for _, w := range []*workload{cold, hot, blocked} {
+		for _, contender := range contenderNames {
+			value, err := r.summary(w, contender, measureRate)
+			if err != nil {
+				return nil, err
+			}
+			name := strings.NewReplacer(", ", "-", " ", "-", "/", "-").Replace(strings.ToLower(contender))
+			facts["benchmarks-"+w.name+"-"+name] = figure.NewFact(value, "decisions/s", r.date())
+		}
+	}
+	return facts, nil
+}
+
+func (r results) date() string {
+	return r[slices.IndexFunc(r, func(one result) bool { return one.measure == "date" })].value
+}
+
 // render returns the files of the documentation that show the results.
 func (r results) render() (map[string][]byte, error) {
 	files := map[string][]byte{}
@@ -119,10 +140,17 @@ func (r results) render() (map[string][]byte, error) {
 	return files, nil
 }
 
-// write writes the results and what shows them to a folder.
+// write writes the results and what shows them to a folder, and the facts beside it.
 func (r results) write(folder string) error {
 	files, err := r.render()
 	if err != nil {
+		return err
+	}
+	facts, err := r.facts()
+	if err != nil {
+		return err
+	}
+	if err := figure.Record(filepath.Join(folder, "..", "facts.json"), facts); err != nil {
 		return err
 	}
 	files["results.csv"] = r.csv()

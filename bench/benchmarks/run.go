@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fluxgate/fluxgate/bench/figure"
 	"github.com/fluxgate/fluxgate/bench/servers"
 	"github.com/fluxgate/fluxgate/internal/testenv"
 )
@@ -104,6 +105,7 @@ func machine(t *testing.T, redis *testenv.Server) (all results) {
 		t.Fatal(err)
 	}
 	add := func(name, value string) { all = append(all, result{"machine", "", name, 0, value}) }
+	add("date", figure.Today())
 	add("cores", strconv.Itoa(runtime.NumCPU()))
 	add("system", runtime.GOOS+"/"+runtime.GOARCH)
 	add("Go", strings.TrimPrefix(runtime.Version(), "go"))

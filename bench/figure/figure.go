@@ -8,6 +8,7 @@ package figure
 import (
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strconv"
 	"time"
@@ -34,12 +35,25 @@ func (r *Report) Verdict(name, value, bar string, ok bool) {
 
 // AtMost prints a figure that must not be above its bar.
 func (r *Report) AtMost(name string, value, bar float64, unit string) {
+	r.record(name, value, unit)
 	r.Verdict(name, number(value)+unit, "at most "+number(bar)+unit, value <= bar)
 }
 
 // AtLeast prints a figure that must not be below its bar.
 func (r *Report) AtLeast(name string, value, bar float64, unit string) {
+	r.record(name, value, unit)
 	r.Verdict(name, number(value)+unit, "at least "+number(bar)+unit, value >= bar)
+}
+
+// record writes a figure to the file that FACTS_FILE names, if it names one.
+func (r *Report) record(name string, value float64, unit string) {
+	path := os.Getenv("FACTS_FILE")
+	if path == "" {
+		return
+	}
+	if err := Record(path, map[string]Fact{name: NewFact(value, unit, Today())}); err != nil {
+		r.Failed(name, err)
+	}
 }
 
 // Failed prints a figure that could not be measured.

@@ -9,10 +9,9 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// BytesPerBucket is the growth of the server's memory over a million buckets.
-func BytesPerBucket(t *testing.T, bands ...rules.Band) float64 {
+// BytesPerBucket is the growth of the server's memory over new buckets, for each of them.
+func BytesPerBucket(t *testing.T, buckets int, bands ...rules.Band) float64 {
 	t.Helper()
-	const buckets = 1_000_000
 	server := testenv.StartStandalone(t, testenv.Config{})
 	take := Take(t, Open(t, server.URI()), 1, bands...)
 	before := usedMemory(t, server)
@@ -29,10 +28,10 @@ func BytesPerBucket(t *testing.T, bands ...rules.Band) float64 {
 	}
 	wg.Wait()
 	size, err := server.Do(t.Context(), "DBSIZE")
-	if err != nil || size.(int64) < buckets {
+	if err != nil || size.(int64) < int64(buckets) {
 		t.Fatalf("%v keys for %d buckets: %v", size, buckets, err)
 	}
-	return (usedMemory(t, server) - before) / buckets
+	return (usedMemory(t, server) - before) / float64(buckets)
 }
 
 func usedMemory(t *testing.T, server *testenv.Server) float64 {
