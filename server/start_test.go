@@ -77,7 +77,7 @@ func TestStart_RedisFrozen(t *testing.T) {
 		t.Fatal(err)
 	}
 	begun := time.Now()
-	client, admin, started := beginStart(t, "redis.uri="+redis.URI(), "rules.file="+rulesFile(t, 3))
+	client, admin, started := beginStart(t, shortTimeout, "redis.uri="+redis.URI(), "rules.file="+rulesFile(t, 3))
 	alive(t, begun, client, admin)
 	r := <-started
 	if took := time.Since(begun); took > 4*time.Second {
