@@ -27,6 +27,9 @@ func Occupy(c *Client) (release func()) {
 	}
 }
 
+// CountUntilEnd counts requests as under way until they end, however slow the machine is.
+func CountUntilEnd(c *Client) { c.queue.maxAge = time.Hour }
+
 // Waiting is how many checks are queued.
 func Waiting(c *Client) int {
 	c.queue.mu.Lock()

@@ -105,6 +105,7 @@ func TestShare_RefusedBatch(t *testing.T) {
 			engine := engineOver(t, newStore(t), []rules.Rule{perHour("r", 1_000)})
 			server := newRecorder(t, c.server(engine))
 			limiter := newClient(t, server.URL, client.Config{})
+			client.CountUntilEnd(limiter)
 			for range 3 {
 				results, release := together(t, limiter, several(t, limiter, callers, fluxgate.Request{}))
 				release()

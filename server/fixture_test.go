@@ -29,6 +29,9 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(testenv.Suite{M: m})
 }
 
+// shortTimeout is the default of a server.
+const shortTimeout = "redis.timeout=100ms"
+
 // running is a server that answers.
 type running struct {
 	*server.App
@@ -81,7 +84,8 @@ func startLogged(t testing.TB, set ...string) (*running, *testenv.LogBuffer) {
 
 func startWith(t testing.TB, from config.Sources, options server.Options, set ...string) *running {
 	t.Helper()
-	set = append([]string{"server.http=127.0.0.1:0", "server.admin=127.0.0.1:0", "server.drain.delay=0s", "mongo.enabled=false", "reload.polling-interval=100ms", "reload.jitter=0s"}, set...)
+	// Redis is slower on a busy machine. Tests that wait for the timeout set shortTimeout.
+	set = append([]string{"server.http=127.0.0.1:0", "server.admin=127.0.0.1:0", "server.drain.delay=0s", "mongo.enabled=false", "reload.polling-interval=100ms", "reload.jitter=0s", "redis.timeout=5s"}, set...)
 	from.Set = set
 	c, err := config.Load(from)
 	if err != nil {

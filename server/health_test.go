@@ -100,7 +100,7 @@ func TestHealth_RedisFrozen(t *testing.T) {
 // Health degrades without a request, when Redis is full for example. The log says why.
 func TestHealth_LoggedWithoutRequests(t *testing.T) {
 	redis := testenv.StartStandalone(t, testenv.Config{})
-	r, log := startLogged(t, "redis.uri="+redis.URI(), "rules.file="+rulesFile(t, 1), "reload.strategy=POLLING")
+	r, log := startLogged(t, shortTimeout, "redis.uri="+redis.URI(), "rules.file="+rulesFile(t, 1), "reload.strategy=POLLING")
 	status := func() any { return r.do(t, http.MethodGet, "/v1/health", "").object(t)["status"] }
 	testenv.Eventually(t, "health is up", func() bool { return status() == "up" })
 	if err := redis.Freeze(); err != nil {

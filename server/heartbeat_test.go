@@ -35,7 +35,7 @@ func (r *running) metric(t testing.TB, name string) string {
 func TestFallback_ShareOfFleet(t *testing.T) {
 	redis := testenv.StartStandalone(t, testenv.Config{})
 	// Without leases: what is left of a slice would pass too.
-	settings := []string{"redis.uri=" + redis.URI(), "redis.leases=off", "rules.file=" + rulesFile(t, 100), "reload.strategy=POLLING"}
+	settings := []string{"redis.timeout=1s", "redis.uri=" + redis.URI(), "redis.leases=off", "rules.file=" + rulesFile(t, 100), "reload.strategy=POLLING"}
 	one, other := start(t, settings...), start(t, settings...)
 	for _, r := range []*running{one, other} {
 		testenv.Eventually(t, "both are counted", func() bool { return r.metric(t, "fluxgate_fleet_servers") == "2" })
@@ -75,7 +75,7 @@ func TestFallback_ShareOfFleet(t *testing.T) {
 // charged for.
 func TestFallback_StopsBeforeCharge(t *testing.T) {
 	redis := testenv.StartStandalone(t, testenv.Config{})
-	r, log := startLogged(t, "redis.uri="+redis.URI(), "rules.file="+rulesFile(t, 100), "reload.strategy=POLLING")
+	r, log := startLogged(t, shortTimeout, "redis.uri="+redis.URI(), "rules.file="+rulesFile(t, 100), "reload.strategy=POLLING")
 	if err := redis.Freeze(); err != nil {
 		t.Fatal(err)
 	}

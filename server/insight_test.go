@@ -196,7 +196,7 @@ func noIdentities(t *testing.T, redis *testenv.Server, plain string) {
 // While Redis does not answer a server shows its own numbers, and says so.
 func TestInsight_RedisFrozen(t *testing.T) {
 	redis := testenv.StartStandalone(t, testenv.Config{})
-	set := []string{"redis.uri=" + redis.URI(), "server.admin-rate=1000000", "rules.file=" + rulesFile(t, 100), "reload.strategy=POLLING"}
+	set := []string{shortTimeout, "redis.uri=" + redis.URI(), "server.admin-rate=1000000", "rules.file=" + rulesFile(t, 100), "reload.strategy=POLLING"}
 	one, second := start(t, set...), start(t, set...)
 	second.check(t, "bob")
 	var fleet admin.Fleet

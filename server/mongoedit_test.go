@@ -51,6 +51,7 @@ func TestMongoEdit_ThreeServers(t *testing.T) {
 				"redis.uri=" + redis.URI(), "redis.timeout=5s", "mongo.enabled=true", "mongo.uri=" + database.URI(), "mongo.database=" + name,
 				"reload.strategy=" + strategy, "reload.polling-interval=" + interval.String(), "reload.jitter=50ms",
 			}
+			stalls := testenv.WatchStalls(t)
 			servers, logs := make([]*running, 3), make([]*testenv.LogBuffer, 3)
 			for i := range servers {
 				servers[i], logs[i] = startLogged(t, settings...)
@@ -68,7 +69,7 @@ func TestMongoEdit_ThreeServers(t *testing.T) {
 			within := func(what string, began time.Time, ok func() bool) {
 				t.Helper()
 				testenv.Eventually(t, what, ok)
-				took := time.Since(began)
+				took := stalls.Since(began)
 				t.Logf("%s after %v", what, took.Round(time.Millisecond))
 				if took > interval+time.Second {
 					t.Errorf("%s after %v, more than the polling interval and a second", what, took)
@@ -111,7 +112,7 @@ func TestMongoEdit_ThreeServers(t *testing.T) {
 			if !doctorNames(doctor.Diagnose(t.Context(), c), named) {
 				t.Errorf("doctor does not name the document: %+v", doctor.Diagnose(t.Context(), c))
 			}
-			if took := time.Since(began); took > interval+time.Second {
+			if took := stalls.Since(began); took > interval+time.Second {
 				t.Errorf("doctor and log were looked at %v after the edit", took)
 			}
 			began = edit(14)

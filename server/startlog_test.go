@@ -250,7 +250,7 @@ func TestLog_ShortFreeze(t *testing.T) {
 		callers int
 	}{"one caller": {"off", 1}, "one caller with leases": {"auto", 1}, "many callers": {"off", 20}} {
 		t.Run(name, func(t *testing.T) {
-			r, log := startLogged(t, "redis.uri=redis://"+redis.Addr(), "redis.leases="+c.leases, "rules.file="+rulesFile(t, 1_000_000), "reload.strategy=POLLING")
+			r, log := startLogged(t, shortTimeout, "redis.uri=redis://"+redis.Addr(), "redis.leases="+c.leases, "rules.file="+rulesFile(t, 1_000_000), "reload.strategy=POLLING")
 			send := func(d time.Duration) {
 				var callers sync.WaitGroup
 				for range c.callers {

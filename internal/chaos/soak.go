@@ -56,6 +56,7 @@ func (s Soak) Run(tb testing.TB) SoakResult {
 			load.reset(tb.Context(), user)
 		}
 	})
+	load.everyone(tb.Context())
 	load.during(tb, func() {
 		for _, f := range warm {
 			result.Broken = append(result.Broken, scene.inject(tb, f, r, s.FaultFor)...)

@@ -93,11 +93,34 @@ func (l *soakLoad) fail(err error) {
 
 var soakPaths = []string{"/everyone/a", "/orders/1", "/strict/x", "/kinds/a", "/other"}
 
+// queuePath is where requests wait for tokens.
+const queuePath = "/queue/a"
+
+const soakUsers = 1_000
+
 // body returns a request of a random user.
 func body(r *rand.Rand, path, more string) string {
-	user := r.IntN(1_000)
+	return bodyOf(r.IntN(soakUsers), path, 1+r.IntN(3), more)
+}
+
+func bodyOf(user int, path string, cost int, more string) string {
 	return fmt.Sprintf(`{"userId":"user-%d","apiKey":"key-%d","ip":"192.0.2.%d","method":"GET","path":%q,"cost":%d%s}`,
-		user, user%50, user%200, path, 1+r.IntN(3), more)
+		user, user%50, user%200, path, cost, more)
+}
+
+// everyone sends a request of every user to every path. What the server keeps of callers is then
+// there, however few requests a busy machine sends.
+func (l *soakLoad) everyone(ctx context.Context) {
+	for _, path := range append([]string{queuePath}, soakPaths...) {
+		const most = 100 // in a batch
+		for first := 0; first < soakUsers; first += most {
+			bodies := make([]string, most)
+			for i := range bodies {
+				bodies[i] = bodyOf(first+i, path, 1, "")
+			}
+			l.must(l.post(ctx, "http://"+l.scene.daemon.Addr+"/v1/check:batch", `{"requests":[`+strings.Join(bodies, ",")+`]}`))
+		}
+	}
 }
 
 // one makes one call. Checks have an answer whatever happens to Redis; settling and
@@ -116,15 +139,15 @@ func (l *soakLoad) one(ctx context.Context, r *rand.Rand) {
 	case opPeek:
 		l.must(l.post(ctx, check, body(r, path, `,"peek":true`)))
 	case opWait:
-		l.must(l.post(ctx, check, body(r, "/queue/a", `,"timeoutMs":1500`)))
+		l.must(l.post(ctx, check, body(r, queuePath, `,"timeoutMs":1500`)))
 	case opSettle:
 		l.settle(ctx, l.receipt(ctx, body(r, path, "")), r.IntN(5))
 	case opLeave:
 		short, cancel := context.WithTimeout(ctx, time.Duration(r.IntN(20_000))*time.Microsecond)
 		defer cancel()
-		_, _, _ = l.post(short, check, body(r, "/queue/a", `,"timeoutMs":1500`))
+		_, _, _ = l.post(short, check, body(r, queuePath, `,"timeoutMs":1500`))
 	case opReset:
-		l.reset(ctx, r.IntN(1_000))
+		l.reset(ctx, r.IntN(soakUsers))
 	}
 }
 

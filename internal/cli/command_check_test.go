@@ -91,7 +91,7 @@ rules:
   - {id: open, path: /open, onFailure: open, bands: [{label: hourly, capacity: 10, refill: 1h}]}
   - {id: closed, path: /closed, onFailure: closed, bands: [{label: hourly, capacity: 10, refill: 1h}]}
 `)
-	admin, address := serveWith(t, "redis.uri="+redis.URI(), "mongo.enabled=false", "rules.file="+file)
+	admin, address := serveWith(t, "redis.timeout=100ms", "redis.uri="+redis.URI(), "mongo.enabled=false", "rules.file="+file)
 	if err := redis.Freeze(); err != nil {
 		t.Fatal(err)
 	}

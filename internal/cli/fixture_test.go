@@ -59,13 +59,16 @@ func (i *terminal) Read(b []byte) (int, error) {
 
 var prefixes atomic.Int64
 
+// patient gives Redis time on a busy machine.
+const patient = "redis.timeout=5s"
+
 // inRedis are the settings of rules and buckets in Redis, for one test alone.
 func inRedis(t *testing.T) []string {
 	t.Helper()
 	name := fmt.Sprintf("cli-%d-%d", os.Getpid(), prefixes.Add(1))
 	return []string{
 		"redis.uri=" + testenv.SharedStandalone(t).URI(), "redis.prefix=" + name, "reload.channel=" + name, "rules.source=redis", "mongo.enabled=false",
-		"reload.polling-interval=100ms", "reload.jitter=0s",
+		"reload.polling-interval=100ms", "reload.jitter=0s", patient,
 	}
 }
 
@@ -73,7 +76,7 @@ func inRedis(t *testing.T) []string {
 // are.
 func serveWith(t *testing.T, settings ...string) (adminAddr, httpAddr string) {
 	t.Helper()
-	c, err := config.Load(config.Sources{Set: append([]string{"server.http=127.0.0.1:0", "server.admin=127.0.0.1:0", "server.drain.delay=0s"}, settings...)})
+	c, err := config.Load(config.Sources{Set: append([]string{"server.http=127.0.0.1:0", "server.admin=127.0.0.1:0", "server.drain.delay=0s", patient}, settings...)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +112,7 @@ func testTargets(t *testing.T) map[string]testTarget {
 	return map[string]testTarget{
 		"server": {[]string{"--server", "http://" + address}, "anonymous", "at http://" + address},
 		"redis":  direct(t, inRedis(t)),
-		"mongo":  direct(t, append(mongo, "redis.uri="+testenv.SharedStandalone(t).URI(), "redis.prefix="+name, "reload.channel="+name)),
+		"mongo":  direct(t, append(mongo, "redis.uri="+testenv.SharedStandalone(t).URI(), "redis.prefix="+name, "reload.channel="+name, patient)),
 	}
 }
 

@@ -1,10 +1,12 @@
 package testenv
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -42,7 +44,19 @@ func (s Suite) Run() int {
 		fmt.Fprintf(os.Stderr, "testenv: end the shared servers: %v\n", err)
 		return 1
 	}
+	untilDialsEnd()
 	return code
+}
+
+// untilDialsEnd waits for clients of Redis that are closed. One that found its server gone
+// dials once a second, and sees only then that it was closed: goleak would report it.
+func untilDialsEnd() {
+	stacks := make([]byte, 1<<20)
+	for end := time.Now().Add(eventuallyLimit); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if !bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte("pool.(*ConnPool).tryDial")) {
+			return
+		}
+	}
 }
 
 // Main runs a test binary's tests and ends the shared servers. A package that uses shared

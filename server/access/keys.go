@@ -44,8 +44,16 @@ type keys struct {
 	client  atomic.Pointer[http.Client]
 	known   atomic.Pointer[keySet]
 
-	fetching sync.Mutex
+	mu       sync.Mutex
+	fetching *keyFetch // nil while none is under way
 	due      time.Time // of the next fetch, if they are evenly spaced
+}
+
+// keyFetch is a fetch of the keys, which callers share.
+type keyFetch struct {
+	done  chan struct{}
+	fresh *keySet
+	err   error
 }
 
 // keySet is the keys of an issuer at a time. A nil one has none.
@@ -110,34 +118,59 @@ func (s *keySet) verify(ctx context.Context, token string, now time.Time) []byte
 }
 
 // refresh returns keys that were fetched after the known ones, unless that was tried
-// too often. If wait is not set it returns at once while another call fetches them.
+// too often. It waits until ctx ends; the fetch goes on. If wait is not set it returns at
+// once while another call fetches them.
 func (k *keys) refresh(ctx context.Context, known *keySet, wait bool) (*keySet, error) {
-	if wait {
-		k.fetching.Lock()
-	} else if !k.fetching.TryLock() {
+	k.mu.Lock()
+	f, now := k.fetching, k.now()
+	switch fresh := k.known.Load(); {
+	case fresh != known:
+		k.mu.Unlock()
+		return fresh, nil
+	case f == nil && k.mayFetch(now):
+		f = &keyFetch{done: make(chan struct{})}
+		k.fetching = f
+		go k.run(context.WithoutCancel(ctx), f, now)
+	case f == nil || !wait:
+		k.mu.Unlock()
 		return nil, errTooOften
 	}
-	defer k.fetching.Unlock()
-	if fresh := k.known.Load(); fresh != known {
-		return fresh, nil
+	k.mu.Unlock()
+	select {
+	case <-f.done:
+		return f.fresh, f.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
-	now := k.now()
+}
+
+// mayFetch counts a fetch, unless there were too many. The lock is held.
+func (k *keys) mayFetch(now time.Time) bool {
 	if first := now.Add(-(fetchBurst - 1) * fetchEvery); k.due.Before(first) {
 		k.due = first
 	}
 	if k.due.After(now) {
-		return nil, errTooOften
+		return false
 	}
 	k.due = k.due.Add(fetchEvery)
-	fresh := &keySet{at: now}
-	var err error
-	if fresh.PublicKeys, err = k.fetch(context.WithoutCancel(ctx)); err != nil {
-		err = errors.New(printable.Line(err.Error(), 200)) // it may have the whole answer of the issuer
-		k.log.Error("cannot fetch the keys of the OIDC issuer", "error", err)
-		return nil, err
+	return true
+}
+
+// run fetches the keys that callers wait for.
+func (k *keys) run(ctx context.Context, f *keyFetch, now time.Time) {
+	public, err := k.fetch(ctx)
+	if err != nil {
+		f.err = errors.New(printable.Line(err.Error(), 200)) // it may have the whole answer of the issuer
+		k.log.Error("cannot fetch the keys of the OIDC issuer", "error", f.err)
 	}
-	k.known.Store(fresh)
-	return fresh, nil
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err == nil {
+		f.fresh = &keySet{oidc.StaticKeySet{PublicKeys: public}, now}
+		k.known.Store(f.fresh)
+	}
+	k.fetching = nil
+	close(f.done)
 }
 
 // fetch discovers the issuer and fetches its keys.

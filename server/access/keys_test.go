@@ -1,6 +1,7 @@
 package access_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -284,6 +285,48 @@ func TestKeys_IssuerHangs(t *testing.T) {
 	all.Wait()
 	if n := asked.Load(); n < 1 || n > access.AskBurst {
 		t.Errorf("asked %d times", n)
+	}
+}
+
+// Callers that leave do not wait for an issuer that hangs. The others get the keys of the
+// same fetch.
+func TestKeys_CallersLeave(t *testing.T) {
+	issuer := accesstest.NewIssuer(t)
+	var self string
+	asked, answer := make(chan struct{}, 10), make(chan struct{})
+	guard := hostile(t, func(url string) map[string]http.HandlerFunc {
+		self = url
+		return map[string]http.HandlerFunc{wellKnown: func(w http.ResponseWriter, r *http.Request) {
+			asked <- struct{}{}
+			select {
+			case <-answer:
+				text(`{"issuer":%q,"jwks_uri":%q}`, url, issuer.URL+"/keys")(w, r)
+			case <-r.Context().Done():
+			}
+		}}
+	})
+	request := with("Bearer " + issuer.Token(claims{"iss": self}))
+	ctx, leave := context.WithCancel(t.Context())
+	left, stayed := make(chan error, 1), make(chan error, 1)
+	go func() {
+		_, err := guard.Identify(request.WithContext(ctx))
+		left <- err
+	}()
+	<-asked
+	go func() {
+		_, err := guard.Identify(request)
+		stayed <- err
+	}()
+	leave()
+	_, err := guard.Identify(request.WithContext(ctx))
+	for _, err := range []error{err, <-left} {
+		if !errors.Is(err, access.ErrIssuerUnavailable) || !errors.Is(err, context.Canceled) {
+			t.Errorf("a caller that left: %v", err)
+		}
+	}
+	close(answer)
+	if err := <-stayed; err != nil || len(asked) > 0 {
+		t.Errorf("a caller that stayed: %v, asked %d times more", err, len(asked))
 	}
 }
 

@@ -16,11 +16,7 @@ import (
 	"github.com/fluxgate/fluxgate/store"
 )
 
-// A client of Redis that found it gone looks for it once a second, and sees
-// only then that it was closed.
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(testenv.Suite{M: m}, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(testenv.Suite{M: m}) }
 
 func newHandler(t testing.TB, limiter fluxgate.Limiter, config forwardauth.Config) *forwardauth.Handler {
 	t.Helper()

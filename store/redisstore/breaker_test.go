@@ -34,10 +34,10 @@ func TestBreaker_Frozen(t *testing.T) {
 	must(t, srv.Freeze())
 	crowd.untilAllFail(frozen)
 	until(t, "the breaker opens", func() bool { return tr.nodes.queue(0).outage() != nil })
-	opened := time.Since(frozen)
+	opened := tr.stalls.Since(frozen)
 	h := tr.Health(t.Context())
-	if h.Healthy() || !h.Nodes[0].Open || h.Nodes[0].Since.Before(frozen) || time.Since(frozen) > time.Second {
-		t.Errorf("%v after the freeze: %+v", time.Since(frozen), h)
+	if noticed := tr.stalls.Since(frozen); h.Healthy() || !h.Nodes[0].Open || h.Nodes[0].Since.Before(frozen) || noticed > time.Second {
+		t.Errorf("%v after the freeze: %+v", noticed, h)
 	}
 	// Callers that arrive together share a call, so the calls that fail may follow each other.
 	if opened > failuresInRow*timeout {
@@ -60,7 +60,7 @@ func TestBreaker_Frozen(t *testing.T) {
 	all := crowd.all()
 	all.onlyUnavailable(t)
 	until(t, "health is normal", func() bool { h := tr.Health(t.Context()); return h.Healthy() })
-	if normal := time.Since(thawed); normal > 2*time.Second {
+	if normal := tr.stalls.Since(thawed); normal > 2*time.Second {
 		t.Errorf("health is normal %v after the thaw", normal)
 	}
 }
@@ -72,7 +72,7 @@ func answerTimes(tr trial, d store.Demand) []time.Duration {
 	for range 200 {
 		start := time.Now()
 		_, err := tr.take(d)
-		times = append(times, time.Since(start))
+		times = append(times, tr.stalls.Since(start))
 		if !errors.Is(err, ErrUnavailable) || !errors.Is(err, store.ErrNotSent) {
 			tr.Fatalf("a take while the breaker is open: %v", err)
 		}
@@ -110,9 +110,7 @@ func TestBreaker_OtherCalls(t *testing.T) {
 	srv := testenv.StartStandalone(t, testenv.Config{})
 	tr := newTrial(t, srv.URI(), Config{Timeout: timeout}, srv)
 	d := tr.demand(ample)
-	out, err := tr.take(d)
-	must(t, err)
-	takes := store.NewTakes([]store.Demand{d}, &out)
+	takes := tr.takeEventually(d)
 	must(t, srv.Freeze())
 	calls := map[string]func() error{
 		"Peek":   func() error { return tr.Peek(t.Context(), []store.Demand{d}, new(store.Outcome)) },
@@ -129,7 +127,7 @@ func TestBreaker_OtherCalls(t *testing.T) {
 			if err := call(); !errors.Is(err, ErrUnavailable) {
 				t.Errorf("%s: %v", name, err)
 			}
-			if elapsed := time.Since(start); elapsed > atMost {
+			if elapsed := tr.stalls.Since(start); elapsed > atMost {
 				t.Errorf("%s took %v", name, elapsed)
 			}
 		}
@@ -141,7 +139,7 @@ func TestBreaker_OtherCalls(t *testing.T) {
 	until(t, "the breaker opens", func() bool { return tr.nodes.queue(0).outage() != nil })
 	run(timeout / 4)
 	must(t, srv.Thaw())
-	until(t, "a take succeeds", func() bool { _, err := tr.take(d); return err == nil })
+	tr.takeEventually(d)
 }
 
 // A network that is slower than the deadline is an outage: health says so within a
@@ -156,7 +154,7 @@ func TestBreaker_SlowNetwork(t *testing.T) {
 	slow := time.Now()
 	proxy.SetLatency(75*time.Millisecond, 75*time.Millisecond)
 	until(t, "health notices", func() bool { h := tr.Health(t.Context()); return !h.Healthy() })
-	if noticed := time.Since(slow); noticed > time.Second {
+	if noticed := tr.stalls.Since(slow); noticed > time.Second {
 		t.Errorf("health noticed after %v", noticed)
 	}
 	crowd.untilAsked(1_000)
@@ -235,7 +233,7 @@ func TestPool_Size(t *testing.T) {
 	s, err := New(t.Context(), client, Config{Timeout: 100 * time.Millisecond, Pool: Pool{Size: size}})
 	must(t, err)
 	t.Cleanup(func() { _ = s.Close() })
-	tr := trial{t, s}
+	tr := trialOf(t, s)
 	d := tr.demand(ample)
 	crowd := tr.gather(crowdSize, time.Millisecond, func(int) []store.Demand { return []store.Demand{d} })
 	crowd.untilAllServed(time.Now())
@@ -282,7 +280,7 @@ func TestBreaker_OneNodeOfACluster(t *testing.T) {
 	if err != nil || out.Results[0].Status != store.OK || out.Results[1].Status != store.Unavailable {
 		t.Errorf("with one of two shards: %+v, %v", out, err)
 	}
-	if elapsed := time.Since(start); elapsed > 50*time.Millisecond {
+	if elapsed := tr.stalls.Since(start); elapsed > 50*time.Millisecond {
 		t.Errorf("it took %v", elapsed)
 	}
 	promoted := time.Time{}
@@ -295,9 +293,11 @@ func TestBreaker_OneNodeOfACluster(t *testing.T) {
 		_, err := tr.take(there)
 		return err == nil
 	})
-	t.Logf("served %v after the promotion was seen", time.Since(promoted))
-	if !promoted.IsZero() && time.Since(promoted) > 2*time.Second {
-		t.Errorf("served %v after the promotion", time.Since(promoted))
+	if served := tr.stalls.Since(promoted); !promoted.IsZero() {
+		t.Logf("served %v after the promotion was seen", served)
+		if served > 2*time.Second {
+			t.Errorf("served %v after the promotion", served)
+		}
 	}
 	must(t, masters[0].Thaw())
 	until(t, "the former master, now a replica, is no longer probed", func() bool { return former.outage() == nil })

@@ -20,13 +20,14 @@ const promptly = 100 * time.Millisecond
 
 // leaver is a take whose caller is canceled.
 type leaver struct {
-	leave context.CancelFunc
-	done  chan error
+	leave  context.CancelFunc
+	done   chan error
+	stalls *testenv.Stalls
 }
 
 func (tr trial) takeAndLeave(demands ...store.Demand) leaver {
 	ctx, cancel := context.WithCancel(tr.Context())
-	l := leaver{leave: cancel, done: make(chan error, 1)}
+	l := leaver{leave: cancel, done: make(chan error, 1), stalls: tr.stalls}
 	go func() {
 		var out store.Outcome
 		l.done <- tr.Take(ctx, demands, &out)
@@ -40,7 +41,7 @@ func (l leaver) gone(t testing.TB) time.Duration {
 	start := time.Now()
 	l.leave()
 	err := <-l.done
-	took := time.Since(start)
+	took := l.stalls.Since(start)
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("a caller that left got %v", err)
 	}
@@ -168,7 +169,7 @@ func TestCancel_FrozenServer(t *testing.T) {
 	if err := tr.Take(ctx, []store.Demand{d}, new(store.Outcome)); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a caller with 20ms: %v", err)
 	}
-	if took := time.Since(start); took > 20*time.Millisecond+promptly {
+	if took := tr.stalls.Since(start); took > 20*time.Millisecond+promptly {
 		t.Errorf("a caller with 20ms was gone after %v", took)
 	}
 	if err := srv.Thaw(); err != nil {
@@ -212,7 +213,7 @@ func leaveFrozenShard(tr clusterTrial) {
 	ctx, cancel := context.WithCancel(tr.Context())
 	demands := []store.Demand{here, there}
 	parts := tr.split(demands, false)
-	left := make(chan time.Time, 1)
+	left := make(chan struct{})
 	go func() {
 		var out store.Outcome
 		asked, err := tr.requestParts(ctx, demands, &out, parts, time.Now().Add(10*time.Second))
@@ -220,12 +221,13 @@ func leaveFrozenShard(tr clusterTrial) {
 			tr.Errorf("a caller that left got %v", err)
 		}
 		tr.withdraw(ctx, asked, time.Now().Add(10*time.Second))
-		left <- time.Now()
+		close(left)
 	}()
 	until(tr, "the living shard has taken", func() bool { return tr.taken(here) == 2*cost })
 	start := time.Now()
 	cancel()
-	second := (<-left).Sub(start)
+	<-left
+	second := tr.stalls.Since(start)
 	if second > promptly {
 		tr.Errorf("a caller that left was gone after %v", second)
 	}
@@ -246,7 +248,7 @@ func frozenShard(tr clusterTrial) {
 	}
 	start := time.Now()
 	out, err := tr.take(here, there)
-	took := time.Since(start)
+	took := tr.stalls.Since(start)
 	if err := masters[0].Thaw(); err != nil {
 		tr.Fatal(err)
 	}
@@ -325,7 +327,7 @@ func TestClose_Goroutines(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			tr := trial{t, s}
+			tr := trialOf(t, s)
 			demands := []store.Demand{tr.demand(ample), tr.demand(ample), tr.demand(ample)}
 			crowd := tr.gather(16, time.Millisecond, func(int) []store.Demand { return demands })
 			crowd.untilAllServed(time.Now())
@@ -339,7 +341,7 @@ func TestClose_Goroutines(t *testing.T) {
 			}
 			closed := time.Since(start)
 			crowd.stop()
-			stopped := time.Since(start)
+			stopped := tr.stalls.Since(start)
 			untilNothingRuns(t)
 			all := crowd.all()
 			t.Logf("Close took %v, its callers had their answers after %v, and nothing ran after %v: %q",
@@ -370,7 +372,7 @@ func TestClose_DuringDial(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tr := trial{t, s}
+	tr := trialOf(t, s)
 	d := tr.demand(ample)
 	tr.mustTake(d)
 	proxy.SetLatency(0, 500*time.Millisecond)

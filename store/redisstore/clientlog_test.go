@@ -74,7 +74,7 @@ func TestClientLog_Child(t *testing.T) {
 	defer s.Close()
 	proxy.Refuse()
 	proxy.Cut()
-	demand := trial{t, s}.demand(ample)
+	demand := trialOf(t, s).demand(ample)
 	for start := time.Now(); time.Since(start) < 2*time.Second; {
 		var outcome store.Outcome
 		_ = s.Take(t.Context(), []store.Demand{demand}, &outcome)

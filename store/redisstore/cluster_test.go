@@ -58,17 +58,17 @@ func (tr clusterTrial) masters() []*testenv.Server {
 // The last one breaks it.
 func TestCluster_Faults(t *testing.T) {
 	cluster := testenv.StartCluster(t, partialCoverage)
-	t.Run("script flushes are not seen by callers", func(t *testing.T) { clusterFlush(newClusterTrial(t, cluster, 2*time.Second), t) })
-	t.Run("a slot that moves is not seen by callers", func(t *testing.T) { resharding(newClusterTrial(t, cluster, 2*time.Second)) })
+	t.Run("script flushes are not seen by callers", func(t *testing.T) { clusterFlush(newClusterTrial(t, cluster, patience), t) })
+	t.Run("a slot that moves is not seen by callers", func(t *testing.T) { resharding(newClusterTrial(t, cluster, patience)) })
 	t.Run("a blocked caller does not drain what others share", func(t *testing.T) {
-		blockedCaller(newClusterTrial(t, cluster, 2*time.Second))
+		blockedCaller(newClusterTrial(t, cluster, patience))
 	})
 	t.Run("a caller leaves a frozen shard at once and gives back the other", func(t *testing.T) {
 		leaveFrozenShard(newClusterTrial(t, cluster, 10*time.Second))
 	})
 	t.Run("a frozen shard leaves the others time", func(t *testing.T) { frozenShard(newClusterTrial(t, cluster, 500*time.Millisecond)) })
 	t.Run("a master that is killed costs only its own shards", func(t *testing.T) {
-		masterKilled(newClusterTrial(t, cluster, 800*time.Millisecond))
+		masterKilled(newClusterTrial(t, cluster, patience))
 	})
 }
 
@@ -300,7 +300,8 @@ func blockedCaller(tr clusterTrial) {
 		duration = 3 * time.Second
 	)
 	masters := tr.masters()
-	band := rules.Band{Label: "global", Capacity: 400, RefillTokens: 200, Refill: time.Second}
+	// So large that it does not overflow, however slow the callers are.
+	band := rules.Band{Label: "global", Capacity: 100_000, RefillTokens: 200, Refill: time.Second}
 	global := tr.demandIn(tr.shardsOn(masters[0])[0], band)
 	empty := tr.demandIn(tr.shardsOn(masters[1])[0], rules.Band{Label: "own", Capacity: 1, Refill: time.Hour})
 	tr.mustTake(empty)
@@ -308,9 +309,8 @@ func blockedCaller(tr clusterTrial) {
 	for i := range own {
 		own[i] = tr.demandIn(tr.shardsOn(masters[2])[i%2], ample)
 	}
-	// Not full from the start, so that nothing overflows.
 	part := global
-	part.Cost = band.Capacity / 2
+	part.Cost = band.Capacity - 200
 	began, err := tr.take(part)
 	if err != nil || !began.Admitted() {
 		tr.Fatal(began, err)
@@ -345,9 +345,6 @@ func blockedCaller(tr clusterTrial) {
 	lost := ideal - float64(all.admitted+left)
 	tr.Logf("%d callers got %d tokens in %v and left %d, an ideal bucket gives %.1f: %.1f (%.2f %%) are lost to a blocked caller that asked %.0f times a second",
 		others, all.admitted, took.Round(time.Millisecond), left, ideal, lost, 100*lost/ideal, float64(floods.asked)/elapsed.Seconds())
-	if left == band.Capacity {
-		tr.Error("the bucket is full: the callers were too slow, and what it lost says nothing")
-	}
 	if lost > ideal/100 {
 		tr.Errorf("%.1f of %.1f tokens are lost", lost, ideal)
 	}

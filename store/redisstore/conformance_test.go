@@ -17,9 +17,9 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 func openStore(t testing.TB, uri string, config Config) *Store {
 	t.Helper()
 	if config.Timeout == 0 {
-		config.Timeout = 2 * time.Second
+		config.Timeout = patience
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*patience)
 	defer cancel()
 	s, err := Open(ctx, uri, config)
 	if err != nil {

@@ -28,7 +28,10 @@ const slack = time.Second
 type trial struct {
 	testing.TB
 	*Store
+	stalls *testenv.Stalls
 }
+
+func trialOf(t testing.TB, s *Store) trial { return trial{t, s, testenv.WatchStalls(t)} }
 
 // newTrial is a trial of a store at uri. At its end the servers must not have
 // seen a command that reads or deletes more than our own keys.
@@ -36,7 +39,7 @@ func newTrial(t testing.TB, uri string, config Config, servers ...*testenv.Serve
 	t.Helper()
 	s := openStore(t, uri, config)
 	t.Cleanup(func() { onlyOwnKeys(t, servers) })
-	return trial{t, s}
+	return trialOf(t, s)
 }
 
 // onlyOwnKeys fails the test if a server was sent a command that reaches
@@ -144,6 +147,17 @@ func (tr trial) mustTake(demands ...store.Demand) {
 	}
 }
 
+// takeEventually takes as soon as the store answers in time.
+func (tr trial) takeEventually(d store.Demand) (takes store.Takes) {
+	tr.Helper()
+	until(tr, "a take succeeds", func() bool {
+		out, err := tr.take(d)
+		takes = store.NewTakes([]store.Demand{d}, &out)
+		return err == nil
+	})
+	return takes
+}
+
 // taken is what is missing from a bucket.
 func (tr trial) taken(d store.Demand) int64 {
 	tr.Helper()
@@ -171,8 +185,8 @@ type caller struct {
 	asked, admitted, failed int64
 	passes                  []int64 // when its first demand was admitted, by the store's clock
 	lastOK, lastFailure     time.Time
-	away                    int64 // demands that were unavailable, in answers that were not errors
-	longest                 time.Duration
+	away                    int64         // demands that were unavailable, in answers that were not errors
+	longest                 time.Duration // without stalls
 	longestFailure          time.Duration
 	errs                    map[string]int64
 	strange                 []error // unexpected errors
@@ -232,11 +246,12 @@ func (c *crowd) note(i int, start time.Time, out *store.Outcome, err error) {
 	defer c.mu.Unlock()
 	w := &c.callers[i]
 	w.asked++
-	w.longest = max(w.longest, time.Since(start))
+	took := c.stalls.Since(start)
+	w.longest = max(w.longest, took)
 	if err != nil {
 		w.failed++
 		w.lastFailure = time.Now()
-		w.longestFailure = max(w.longestFailure, time.Since(start))
+		w.longestFailure = max(w.longestFailure, took)
 		w.errs[err.Error()]++
 		if !errors.Is(err, ErrUnavailable) {
 			w.strange = append(w.strange, err)
@@ -307,13 +322,13 @@ func (c *crowd) untilAllFail(moment time.Time) {
 }
 
 // untilAllServed waits until every caller has got a full answer to a request
-// sent after a moment, and returns how long it took.
+// sent after a moment, and returns how long it took, without stalls.
 func (c *crowd) untilAllServed(moment time.Time) time.Duration {
 	c.Helper()
 	until(c, "every caller is served again", func() bool {
 		return c.everyCaller(func(w *caller) bool { return w.lastOK.After(moment) })
 	})
-	return time.Since(moment)
+	return c.stalls.Since(moment)
 }
 
 // untilAsked waits until the crowd has sent n more requests.
@@ -331,7 +346,7 @@ func (w *caller) onlyUnavailable(t testing.TB) {
 	}
 }
 
-// unharmed fails the test if a caller saw an error, or no answer for a demand.
+// unharmed fails the test if a caller saw an error or no answer for a demand, or waited for long.
 func (w *caller) unharmed(t testing.TB) {
 	t.Helper()
 	if w.asked == 0 {
@@ -339,6 +354,9 @@ func (w *caller) unharmed(t testing.TB) {
 	}
 	if w.failed > 0 || w.away > 0 {
 		t.Errorf("%d of %d calls failed and %d demands were unavailable: %v", w.failed, w.asked, w.away, w.kinds())
+	}
+	if w.longest > 2*time.Second {
+		t.Errorf("a call took %v", w.longest)
 	}
 }
 

@@ -125,13 +125,7 @@ func TestProbe_ChargedFirst(t *testing.T) {
 	srv := testenv.StartStandalone(t, testenv.Config{})
 	tr := newTrial(t, srv.URI(), Config{Timeout: 100 * time.Millisecond}, srv)
 	d := tr.demand(ample)
-	var out store.Outcome
-	until(t, "there is a connection", func() bool {
-		var err error
-		out, err = tr.take(d)
-		return err == nil
-	})
-	takes := store.NewTakes([]store.Demand{d}, &out)
+	takes := tr.takeEventually(d)
 	must(t, srv.Freeze())
 	q := tr.nodes.queue(0)
 	until(t, "the breaker opens", func() bool { _, _ = tr.take(d); return q.outage() != nil })
@@ -163,7 +157,7 @@ func TestCharge_LateAnswer(t *testing.T) {
 	proxy := testenv.StartProxy(t, srv.Addr())
 	tr := newTrial(t, "redis://"+proxy.Addr(), Config{Timeout: 100 * time.Millisecond}, srv)
 	d := tr.demand(ample)
-	until(t, "there is a connection", func() bool { _, err := tr.take(d); return err == nil })
+	tr.takeEventually(d)
 	charge := func(within time.Duration) error {
 		ctx, cancel := context.WithTimeout(t.Context(), within)
 		defer cancel()

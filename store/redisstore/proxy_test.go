@@ -48,7 +48,7 @@ func TestSend_LostReply(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = s.Close() })
-			loseReplies(trial{t, s}, srv, proxy)
+			loseReplies(trialOf(t, s), srv, proxy)
 			onlyOwnKeys(t, []*testenv.Server{srv})
 		})
 	}

@@ -36,7 +36,7 @@ func TestSentinel_Failover(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			tr := trial{t, tr.Store}
+			tr := trialOf(t, tr.Store)
 			band := rules.Band{Label: "shared", Capacity: 100, RefillTokens: 200, Refill: time.Second}
 			shared, own := tr.demand(band), tr.demand(ample)
 			crowd := tr.gather(crowdSize, 5*time.Millisecond, func(i int) []store.Demand {
