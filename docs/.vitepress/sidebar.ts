@@ -10,9 +10,9 @@ const docs = fileURLToPath(new URL('..', import.meta.url))
 export const sidebar: Item[] = [
   group('Start', {
     'Getting started': '/getting-started',
-    'Limits in a Go service': '/start/go',
-    'Limits at a proxy': '/start/proxy',
-    'Run and change a server': '/start/operator',
+    'Go service': '/start/go',
+    'Platform team': '/start/platform',
+    'AI team': '/start/ai',
     Install: '/install',
     Kubernetes: '/kubernetes',
     'Docker Compose': '/compose',

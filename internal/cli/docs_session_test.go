@@ -27,10 +27,6 @@ var sessions = []struct {
 	{"docs/index.md", "Three ways to ask", nothing},
 	{"README.md", "First decision", nothing},
 	{"README.md", "In a Go service", compiler},
-	{"docs/start/go.md", "Limit a handler", compiler},
-	{"docs/start/proxy.md", "nginx", nothing},
-	{"docs/start/operator.md", "Run the server", nothing},
-	{"docs/start/operator.md", "Change rules in production", databases},
 	{"docs/envoy.md", "How a call is decided", nothing},
 	{"docs/envoy.md", "Its configuration files", nothing},
 	{"docs/simulate.md", "Compare two rule sets", nothing},
@@ -41,49 +37,33 @@ var sessions = []struct {
 type sessionNeed int
 
 const (
-	nothing   sessionNeed = iota
-	databases             // Redis and MongoDB
-	compiler              // the session compiles the tree
+	nothing  sessionNeed = iota
+	compiler             // the session compiles the tree
 )
 
 // The documented sessions work; only addresses differ.
-func TestDocs_Sessions(t *testing.T) { runSessions(t, nothing, databases) }
+func TestDocs_Sessions(t *testing.T) { runSessions(t, nothing) }
 
 // So do those that compile the tree. make docs runs them: they would delay tests that measure time.
 func TestDocs_Sessions_Compile(t *testing.T) { runSessions(t, compiler) }
 
-func runSessions(t *testing.T, needs ...sessionNeed) {
+func runSessions(t *testing.T, needs sessionNeed) {
 	t.Helper()
 	testenv.SkipShort(t)
 	for _, s := range sessions {
-		if !slices.Contains(needs, s.needs) {
+		if needs != s.needs {
 			continue
 		}
 		t.Run(s.heading, func(t *testing.T) {
 			t.Parallel()
-			var replace []string
-			if s.needs == databases {
-				replace = []string{
-					"redis://127.0.0.1:6379", testenv.StartStandalone(t, testenv.Config{}).URI(),
-					"mongodb://127.0.0.1:27017/fluxgate", testenv.StartMongo(t).URI() + "fluxgate",
-				}
-			}
-			runSession(t, sessionSteps(t, s.file, s.heading), replace...)
+			runSession(t, sessionSteps(t, s.file, s.heading))
 		})
 	}
 }
 
 // Every command of the README and of getting started is part of a session.
 func TestDocs_SessionsComplete(t *testing.T) {
-	pages, err := filepath.Glob("../../docs/start/*.md")
-	if err != nil || len(pages) < 3 {
-		t.Fatal(pages, err)
-	}
-	for _, page := range append(pages, "../../docs/getting-started.md", "../../README.md") {
-		file, err := filepath.Rel("../..", page)
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, file := range []string{"docs/getting-started.md", "README.md"} {
 		text, run := readFile(t, file), 0
 		for _, s := range sessions {
 			if s.file == file {
@@ -117,16 +97,26 @@ var fileName = regexp.MustCompile(`^(?:#|//) (\w+\.\w+)$`)
 // file of the tree.
 func sessionSteps(t *testing.T, file, heading string) []sessionStep {
 	t.Helper()
-	var all []sessionStep
-	fences := strings.Split("\n"+section(t, file, heading), "\n```")
+	all, _ := stepsOf(section(t, file, heading))
+	if len(all) == 0 {
+		t.Fatalf("there are no commands under %q in %s", heading, file)
+	}
+	return all
+}
+
+// stepsOf are those of a text, and its other blocks.
+func stepsOf(text string) (all []sessionStep, others []string) {
+	fences := strings.Split("\n"+text, "\n```")
 	for i := 1; i < len(fences); i += 2 {
 		language, block, _ := strings.Cut(fences[i], "\n")
 		language, _, _ = strings.Cut(language, " ") // the title of a tab
 		first, _, _ := strings.Cut(block, "\n")
 		if name := fileName.FindStringSubmatch(first); name != nil {
 			all = append(all, sessionStep{file: name[1], output: block + "\n"})
+			continue
 		}
 		if language != "console" {
+			others = append(others, block)
 			continue
 		}
 		for line := range strings.Lines(block + "\n") {
@@ -137,10 +127,7 @@ func sessionSteps(t *testing.T, file, heading string) []sessionStep {
 			all[len(all)-1].output += line
 		}
 	}
-	if len(all) == 0 {
-		t.Fatalf("there are no commands under %q in %s", heading, file)
-	}
-	return all
+	return all, others
 }
 
 // times differ by how fast the machine is, and columns with them. So do some headers.
@@ -151,12 +138,12 @@ var (
 )
 
 // runSession runs the commands in a shell, with other addresses.
-func runSession(t *testing.T, steps []sessionStep, replace ...string) {
+func runSession(t *testing.T, steps []sessionStep) {
 	t.Helper()
 	root := testenv.Root(t)
-	addr, admin, proxy, folder := testenv.FreeAddr(t), testenv.FreeAddr(t), testenv.FreeAddr(t), programFolder(t)
+	addr, admin, folder := testenv.FreeAddr(t), testenv.FreeAddr(t), programFolder(t)
 	environ := append(os.Environ(), "FLUXGATE_ADMIN=http://"+admin, "PATH="+folder+":"+os.Getenv("PATH"), "GOBIN="+folder+"/bin")
-	address := strings.NewReplacer(append(replace,
+	address := strings.NewReplacer(
 		"go build -o fluxgate ./cmd/fluxgate", "true", // done already
 		"git clone https://github.com/fluxgate/fluxgate", "ln -s "+root+" clone", "cd fluxgate", "cd clone",
 		"examples/rules.yaml", root+"/examples/rules.yaml",
@@ -165,12 +152,8 @@ func runSession(t *testing.T, steps []sessionStep, replace ...string) {
 		"server.grpc=127.0.0.1:8081", "server.grpc=127.0.0.1:0",
 		"fluxgate serve", "fluxgate serve --set server.http="+addr+" --set server.drain.delay=0s --set server.admin="+admin,
 		"fluxgate check", "fluxgate check --server http://"+addr,
-		"127.0.0.1:8080", addr, "127.0.0.1:8000", proxy, "127.0.0.1:3000", testenv.FreeAddr(t),
-	)...)
-	if err := os.MkdirAll(filepath.Join(folder, "deploy", "proxies"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	write(t, folder, "deploy/proxies/nginx.conf", address.Replace(readFile(t, "deploy/proxies/nginx.conf")))
+		"127.0.0.1:8080", addr,
+	)
 	if slices.ContainsFunc(steps, func(s sessionStep) bool { return strings.Contains(s.command, modulePath) }) {
 		environ = append(environ, publish(t)...)
 	}
@@ -185,11 +168,7 @@ func runSession(t *testing.T, steps []sessionStep, replace ...string) {
 		}
 		command := address.Replace(s.command)
 		if background, ok := strings.CutSuffix(command, " &"); ok {
-			listens := addr
-			if strings.HasPrefix(command, "nginx") {
-				listens = proxy
-			}
-			serve(t, folder, environ, background, listens)
+			serve(t, folder, environ, background, addr)
 			continue
 		}
 		// A slow machine needs longer than the documented sleep.

@@ -37,6 +37,14 @@ func (t *Throttle) Allow(now time.Time) (ok bool, suppressed int) {
 // Log logs a line if one is allowed now, with the number of suppressed ones.
 func (t *Throttle) Log(ctx context.Context, logger *slog.Logger, level slog.Level, message string, args ...any) {
 	if ok, suppressed := t.Allow(time.Now()); ok {
-		logger.Log(ctx, level, message, append(args, "suppressed", suppressed)...)
+		logger.Log(ctx, level, message, append(args, Suppressed(suppressed))...)
 	}
+}
+
+// Suppressed is the attribute of a line with the number of suppressed ones, and none for 0.
+func Suppressed(n int) slog.Attr {
+	if n == 0 {
+		return slog.Attr{} // handlers ignore it
+	}
+	return slog.Int("suppressed", n)
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/logthrottle"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/store"
 )
@@ -211,14 +212,9 @@ func (r *Reloader) logLoaded(v *rules.Version, always bool) {
 			return
 		}
 	}
-	args := []any{
+	r.config.Logger.Info("loaded a rule set",
 		"ruleSet", v.RuleSet.ID(), "revision", rules.ShownRevision(v.Revision), "rules", v.RuleSet.Len(),
-		"author", v.Author, "comment", v.Comment,
-	}
-	if suppressed > 0 {
-		args = append(args, "suppressed", suppressed)
-	}
-	r.config.Logger.Info("loaded a rule set", args...)
+		"author", v.Author, "comment", v.Comment, logthrottle.Suppressed(suppressed))
 }
 
 // read reads a version and compiles it.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/fluxgate/fluxgate/httplimit"
+	"github.com/fluxgate/fluxgate/internal/logthrottle"
 	"github.com/fluxgate/fluxgate/server/config"
 )
 
@@ -68,7 +69,7 @@ func (g *Guard) Authenticate(header http.Header, r *http.Request) (who *Identity
 func (g *Guard) logRefused(r *http.Request, reason string) {
 	if ok, suppressed := g.refusals.Allow(g.now()); ok {
 		g.log.Warn("request refused: caller not authenticated",
-			"endpoint", r.Pattern, "peer", r.RemoteAddr, "reason", reason, "suppressed", suppressed)
+			"endpoint", r.Pattern, "peer", r.RemoteAddr, "reason", reason, logthrottle.Suppressed(suppressed))
 	}
 }
 

@@ -121,7 +121,7 @@ func ofSource(ctx context.Context, err error) error {
 	if !errors.As(err, &invalid) {
 		return err
 	}
-	detail := "The rules in the source are invalid; the last valid revision stays in effect"
+	detail := "The rules in the source are invalid; the last valid revision, if the server has one, stays in effect"
 	if callerOf(ctx).who.MayAll(config.RoleRead) {
 		detail += ": " + err.Error()
 	} else {

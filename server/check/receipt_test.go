@@ -177,3 +177,14 @@ func TestSettle_NothingTaken(t *testing.T) {
 		}
 	}
 }
+
+// A caller that passes on the receipt of a decision without one learns that, and not that the
+// receipt was forged.
+func TestSettle_WithoutReceipt(t *testing.T) {
+	d := newDesk(t, newStore(t))
+	for path, body := range map[string]string{"/v1/settle": settleBody("", 0), "/v1/extend": `{"receipt":""}`} {
+		if w := d.post(path, body); w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), "not accepted: it is empty") {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -20,6 +21,9 @@ import (
 
 // settleTimeout bounds settling.
 const settleTimeout = time.Second
+
+// errNoReceipt is for callers that pass on the receipt of any decision.
+var errNoReceipt = fmt.Errorf("%w: it is empty; a decision that took no tokens has none to settle", receipt.ErrRefused)
 
 // settle corrects the cost of a request. A receipt is spent before it is settled,
 // so that it is never settled twice. Callers need the role check on the rule set
@@ -101,6 +105,8 @@ func appendSettlements(b []byte, settled map[string]store.Settlement) []byte {
 // with the settlement, or nil.
 func checkSettle(asked *wire.Settle, usage *fluxgate.Usage) *problem {
 	switch {
+	case asked.Receipt == "":
+		return refused(http.StatusForbidden, errNoReceipt)
 	case (asked.Actual == nil) == (asked.Usage == nil):
 		return badRequest("one of actual and usage is required")
 	case asked.Actual != nil && *asked.Actual < 0:
@@ -138,6 +144,10 @@ func (a *API) extend(w http.ResponseWriter, r *http.Request) {
 	var asked wire.Extend
 	if p := a.read(s, r, max(a.config.MaxBody, 512<<10), &asked); p != nil {
 		p.write(w, r)
+		return
+	}
+	if asked.Receipt == "" {
+		refused(http.StatusForbidden, errNoReceipt).write(w, r)
 		return
 	}
 	who := access.From(r.Context())

@@ -26,7 +26,7 @@ func NewLogger(w io.Writer, format, level string) (*slog.Logger, error) {
 	if !ok {
 		return nil, fmt.Errorf("unknown log level %q: use debug, info, warn or error", level)
 	}
-	options := &slog.HandlerOptions{Level: lowest, ReplaceAttr: omitNoneSuppressed}
+	options := &slog.HandlerOptions{Level: lowest}
 	switch format {
 	case "text", "":
 		return slog.New(traced{slog.NewTextHandler(w, options)}), nil
@@ -34,14 +34,6 @@ func NewLogger(w io.Writer, format, level string) (*slog.Logger, error) {
 		return slog.New(traced{slog.NewJSONHandler(w, options)}), nil
 	}
 	return nil, fmt.Errorf("unknown log format %q: use text or json", format)
-}
-
-// omitNoneSuppressed drops the number of suppressed lines if there are none.
-func omitNoneSuppressed(_ []string, a slog.Attr) slog.Attr {
-	if a.Key == "suppressed" && a.Value.Kind() == slog.KindInt64 && a.Value.Int64() == 0 {
-		return slog.Attr{}
-	}
-	return a
 }
 
 // traced adds the ids of trace and span to lines about a request.

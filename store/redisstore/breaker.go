@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fluxgate/fluxgate/internal/logthrottle"
 	"github.com/fluxgate/fluxgate/store"
 )
 
@@ -190,7 +191,7 @@ func (q *nodeQueue) open(cause error) {
 	q.store.work.Go(func(life context.Context) {
 		if log {
 			q.store.log.Warn("Redis does not answer: "+withoutRedis,
-				"node", q.address(), "error", o.cause, "suppressed", suppressed)
+				"node", q.address(), "error", o.cause, logthrottle.Suppressed(suppressed))
 		}
 		q.probeUntilClosed(life, pause, log)
 	})

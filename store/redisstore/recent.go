@@ -62,7 +62,7 @@ func (q *nodeQueue) count(asked time.Time, err error, isReply bool) {
 			return // the breaker has logged it
 		}
 		q.store.log.Warn("Redis fails decisions: "+withoutRedis,
-			"node", q.address(), "error", e.failed, "suppressed", e.suppressed)
+			"node", q.address(), "error", e.failed, logthrottle.Suppressed(e.suppressed))
 		return
 	}
 	q.store.log.Info("Redis decides again", "node", q.address(), "after", e.ended.Round(time.Millisecond).String())
