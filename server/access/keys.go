@@ -133,7 +133,7 @@ func (k *keys) refresh(ctx context.Context, known *keySet, wait bool) (*keySet, 
 	var err error
 	if fresh.PublicKeys, err = k.fetch(context.WithoutCancel(ctx)); err != nil {
 		err = errors.New(printable.Line(err.Error(), 200)) // it may have the whole answer of the issuer
-		k.log.Error("cannot fetch the keys of the OIDC issuer", "error", err)
+		k.log.Error("cannot fetch the keys of the OIDC issuer: tokens are verified with its last keys for at most an hour", "error", err)
 		return nil, err
 	}
 	k.known.Store(fresh)
