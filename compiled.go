@@ -42,7 +42,7 @@ type compiledRule struct {
 	shadow    bool
 }
 
-// Compile makes of a rule set what engines evaluate. Every rule set that is valid compiles.
+// Compile compiles a rule set for engines. Every valid rule set compiles.
 func Compile(set *rules.Set) (*Compiled, error) {
 	c := &Compiled{Set: set, byID: make(map[string]int, set.Len())}
 	patterns := make([]match.Rule, 0, set.Len())
