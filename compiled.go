@@ -48,7 +48,7 @@ type compiledRule struct {
 	shadow    bool
 }
 
-// Compile makes of a rule set what engines evaluate. Every rule set that is valid compiles.
+// Compile compiles a rule set for engines. Every valid rule set compiles.
 func Compile(set *rules.Set) (*Compiled, error) { return compileFrom(set, math.MinInt64) }
 
 // compileFrom compiles the rules that have not ended at a moment, in microseconds since 1970.

@@ -11,30 +11,30 @@ import (
 
 // Decision is the answer to a [Request].
 type Decision struct {
-	// Allowed is whether the request may pass, after Wait.
+	// Allowed is whether the request is allowed, after Wait.
 	Allowed bool
-	// Reason says why.
+	// Reason is why the request is allowed or rejected.
 	Reason Reason
-	// RuleID and Band name what binds: when allowed the band with the smallest
-	// share of its capacity left, else the one with the longest wait. They are
-	// empty if no band was evaluated.
+	// RuleID and Band name the binding limit: of an allowed request the one with the
+	// smallest share of its capacity left, of a rejected request the one with the
+	// longest wait. They are empty if no limit was evaluated.
 	RuleID, Band string
-	// Limit, Remaining and ResetAfter are the binding band's capacity, whole
-	// tokens left and time until it is full; in the fallback, of its share.
+	// Limit, Remaining and ResetAfter are the capacity of the binding limit, its whole
+	// remaining tokens, and the time until it is full. In the fallback they are of its share.
 	Limit, Remaining int64
 	ResetAfter       time.Duration
-	// Owed is how many tokens the binding band is in debt, as in [store.BandResult].
+	// Owed is the debt of the binding limit in tokens, as in [store.BandResult].
 	Owed int64
-	// RetryAfter is how long until a rejected request would fit; 0 if it
-	// never will or it is not known.
+	// RetryAfter is the time until a rejected request would be allowed. It is 0 if that
+	// is never or unknown.
 	RetryAfter time.Duration
-	// Wait is how long the request was held, or must be.
+	// Wait is how long the request was held, or must be held.
 	Wait time.Duration
-	// Time is the store's clock when it decided, or zero if it did not.
+	// Time is the store's clock at the decision. It is zero if the store did not decide.
 	Time time.Time
-	// Source is which store gave the binding answer.
+	// Source is the store that decided the binding limit.
 	Source store.Source
-	// Degraded is set if the store could not decide every rule.
+	// Degraded is set if the store was unavailable for at least one rule.
 	Degraded bool
 
 	// One of these has the bands and the receipt: evaluation if an engine of
@@ -56,50 +56,50 @@ func NewDecision(d Decision, bands []BandStatus, receipt *Receipt) Decision {
 	return d
 }
 
-// Reason is why a request was allowed or not.
+// Reason is why a request was allowed or rejected.
 type Reason string
 
 // The reasons.
 const (
-	// ReasonOK means that every band that could be evaluated admitted it.
+	// ReasonOK means that every limit that could be evaluated allows the request.
 	ReasonOK Reason = "ok"
-	// ReasonExempt means that a rule allows it without limit.
+	// ReasonExempt means that a rule with the action allow allows the request without limit.
 	ReasonExempt Reason = "exempt"
-	// ReasonNoRule means that no rule applies, or shadow rules only.
+	// ReasonNoRule means that no rule applies, or only shadow rules apply.
 	ReasonNoRule Reason = "no-rule"
 	// ReasonNoRuleSet means that the rule set does not exist.
 	ReasonNoRuleSet Reason = "no-rule-set"
-	// ReasonLimited means that a band is empty.
+	// ReasonLimited means that a limit has too few tokens left.
 	ReasonLimited Reason = "limited"
-	// ReasonCostTooHigh means that the cost is above a band's capacity.
+	// ReasonCostTooHigh means that the cost is above the capacity of a limit.
 	ReasonCostTooHigh Reason = "cost-too-high"
-	// ReasonDenied means that a rule denies it.
+	// ReasonDenied means that a rule with the action deny rejects the request.
 	ReasonDenied Reason = "denied"
 	// ReasonBadPath means that the path cannot be matched: it has a "#" or a
 	// "\\" that is not escaped, is an absolute URL, has more than 8,192 bytes or
-	// 256 segments, or is ambiguous where [WithAmbiguousPaths] refuses that.
+	// 256 segments, or is ambiguous and [WithAmbiguousPaths] rejects that.
 	ReasonBadPath Reason = "bad-path"
 	// ReasonTooManyRules means that more than MaxMatches rules apply. It is a
-	// refusal, not an error, because callers can cause it.
+	// rejection, not an error, because callers can cause it.
 	ReasonTooManyRules Reason = "too-many-rules"
-	// ReasonMissingIdentity means that a rule refuses requests without the
-	// identity it counts by.
+	// ReasonMissingIdentity means that a rule rejects requests without the
+	// identity that it counts by.
 	ReasonMissingIdentity Reason = "missing-identity"
-	// ReasonStoreFailure means that the store could not decide: the request
-	// is refused if a rule fails closed, and otherwise allowed with no band
-	// evaluated.
+	// ReasonStoreFailure means that the store could not decide. The request is
+	// rejected if the failure mode of a rule is closed. Otherwise it is allowed, and no
+	// limit was evaluated.
 	ReasonStoreFailure Reason = "store-failure"
 )
 
-// BandStatus is one band of one rule that applied.
+// BandStatus is the state of one limit (band) of a rule that applied.
 type BandStatus struct {
 	Rule   *rules.Rule
 	Band   *rules.Band
 	Status store.Status
 	Source store.Source
-	// Cost is what the request asked of the rule, in its measure.
+	// Cost is the cost of the request under the rule, in the measure of the rule.
 	Cost int64
-	// Limit is the band's capacity.
+	// Limit is the capacity of the band.
 	Limit int64
 	// Remaining, Owed, Wait and FullAfter are as in [store.BandResult].
 	store.BandResult
@@ -108,9 +108,9 @@ type BandStatus struct {
 // Shadow reports whether the rule is only measured.
 func (b *BandStatus) Shadow() bool { return b.Rule.Mode == rules.ModeShadow }
 
-// Hold returns for how long the request holds slots of bands that limit how many
-// requests there are at the same time, unless it is renewed, and whether it does.
-// Such a decision must be settled when the request ends.
+// Hold reports whether the request holds slots of limits on concurrent requests, and for
+// how long unless they are renewed. Such a decision must be settled when the request
+// ends.
 func (d *Decision) Hold() (hold time.Duration, ok bool) {
 	if !d.Allowed || d.evaluation != nil && !slices.ContainsFunc(d.evaluation.rules, func(r appliedRule) bool { return r.slots }) {
 		return 0, false
@@ -123,8 +123,8 @@ func (d *Decision) Hold() (hold time.Duration, ok bool) {
 	return hold, ok
 }
 
-// Bands are all bands that were evaluated, in the order of their rules. The
-// rules and bands must not be changed.
+// Bands returns all limits that were evaluated, in the order of their rules. The
+// caller must not change the rules and bands.
 func (d *Decision) Bands() iter.Seq[BandStatus] {
 	return func(yield func(BandStatus) bool) {
 		if d.remote != nil {
@@ -148,7 +148,7 @@ func (d *Decision) Bands() iter.Seq[BandStatus] {
 	}
 }
 
-// Receipt is what [Engine.Settle] needs, or nil if nothing was taken.
+// Receipt returns the receipt for [Engine.Settle]. It is nil if nothing was taken.
 func (d *Decision) Receipt() *Receipt {
 	if d.remote != nil {
 		return d.remote.receipt
@@ -159,7 +159,7 @@ func (d *Decision) Receipt() *Receipt {
 	return d.evaluation.receipt()
 }
 
-// EvaluatedRule is how one rule was evaluated for a request.
+// EvaluatedRule is the evaluation of one rule for a request.
 type EvaluatedRule struct {
 	Rule *rules.Rule
 	// Key names the bucket set that the request counts in.
@@ -176,9 +176,9 @@ type EvaluatedRule struct {
 // Shadow reports whether the rule is only measured.
 func (r *EvaluatedRule) Shadow() bool { return r.Rule.Mode == rules.ModeShadow }
 
-// Evaluated are the rules that were evaluated by an engine of this process, in their
-// order, with the keys that they count in. It is for observers: req is the request of the
-// decision. The rules must not be changed.
+// Evaluated returns the rules that an engine of this process evaluated, in their order,
+// with the keys that they count in. It is for observers. req is the request of the
+// decision. The caller must not change the rules.
 func (d *Decision) Evaluated(req *Request) iter.Seq[EvaluatedRule] {
 	return func(yield func(EvaluatedRule) bool) {
 		v := d.evaluation

@@ -1,6 +1,5 @@
-// Package fluxgate decides, for every request that reaches an API, whether it
-// may pass now. Rules limit how many requests a caller may send; exact token
-// buckets count them.
+// Package fluxgate decides whether a request to an API is allowed now. Rules limit
+// how many requests a caller may send. Exact token buckets count the requests.
 //
 // # The path of a request
 //
@@ -10,8 +9,8 @@
 //
 // A transport builds a [Request] and calls an [Engine]. The engine looks up the
 // [rules.Set], finds the rules that apply, makes a [store.Key] for each, and calls its
-// [store.Store] once for all of them. The [Decision] names the rule and band that
-// bind, and can be settled when the actual cost is known.
+// [store.Store] once for all of them. The [Decision] names the binding rule and
+// limit (band). It can be settled when the actual cost is known.
 //
 // # Getting started
 //
@@ -27,16 +26,16 @@
 //	engine, err := fluxgate.New(store, fluxgate.Static(set), fluxgate.WithRuleSet("api"))
 //	decision, err := engine.Check(ctx, &fluxgate.Request{IP: ip, Method: "GET", Path: "/users"})
 //
-// A program that has a key and a limit and no rules needs one line:
+// A program that needs one limit for a key, and no rules, needs one line:
 //
 //	logins := fluxgate.NewKeyLimiter(store, "logins", rules.PerMinute(5))
 //
 // # What is exact
 //
-// Every decision of a store equals that of an ideal token bucket computed in
-// exact rationals at the store's clock tick: never a token too many, never one
-// too few. Package store/lease answers from memory, within bounds that it
-// publishes. A rejection changes nothing; a request takes from every band of every
-// rule that applies or from none; a rule change is not a refill. The suite in
-// store/storetest checks it for every store.
+// Every decision of a store equals that of an ideal token bucket, computed in exact
+// rationals at the store's clock tick: not a token more, not a token less. Package
+// store/lease answers from memory, within documented bounds. A rejection changes
+// nothing. A request takes from every limit of every rule that applies, or from
+// none. A rule change is not a refill. The suite in store/storetest checks this for
+// every store.
 package fluxgate

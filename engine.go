@@ -50,7 +50,7 @@ type Engine struct {
 	amend           func(context.Context, *Request) error
 }
 
-// New returns an engine that decides by rule sets and counts in a store. If several gateways
+// New returns an engine that decides by rule sets and counts in a store. If several processes
 // can share the store, as with store/redisstore, the engine counts in its own memory while
 // the store is unavailable: see [WithFallback] and [WithOnFailure].
 func New(buckets store.Store, sets RuleSets, options ...Option) (*Engine, error) {

@@ -17,35 +17,34 @@ import (
 )
 
 var (
-	// ErrNoRule is wrapped by errors about a rule that the rule set does not
-	// have.
+	// ErrNoRule is wrapped by errors about a rule that is not in the rule set.
 	ErrNoRule = errors.New("there is no such rule")
 	// ErrNoBucket is wrapped by errors about a rule that has no bucket for the
 	// request.
 	ErrNoBucket = errors.New("there is no bucket")
 )
 
-// Bucket is what one caller has left under one rule.
+// Bucket is the state of one caller's bucket under one rule.
 type Bucket struct {
 	// Rule must not be changed.
 	Rule *rules.Rule
-	// Key names the bucket set. [Engine.Reset] fills it.
+	// Key names the bucket set. [Engine.Reset] resets it to full.
 	Key store.Key
 	// Status is OK, Rejected for a bucket in debt, or Unavailable if the store
 	// could not decide.
 	Status store.Status
 	// Source is where the answer came from.
 	Source store.Source
-	// Bands has one entry per band, or none if the store could not decide.
+	// Bands has one entry per limit. It is empty if the store could not decide.
 	Bands []BandStatus
 	// Time is the store's clock when it answered.
 	Time time.Time
 }
 
-// Buckets returns what a caller has left under the named rules, in that order,
+// Buckets returns the buckets of a caller under the named rules, in that order,
 // whether they match the request or not. If no rule is named, it uses all rules
-// that apply and have a bucket for the request. It reads the store only, not
-// the fallback. At most MaxMatches buckets can be read at once.
+// that apply and have a bucket for the request. It reads the store, not the
+// fallback. It reads at most MaxMatches buckets.
 func (e *Engine) Buckets(ctx context.Context, req *Request, rules ...string) ([]Bucket, error) {
 	asked, set, err := e.amendedCopy(ctx, req)
 	if err != nil {
@@ -67,7 +66,7 @@ func (e *Engine) Buckets(ctx context.Context, req *Request, rules ...string) ([]
 			v.demands = append(v.demands, store.Demand{Key: key, Bands: r.bandsNow(e.store), Shadow: r.shadow})
 		case len(rules) > 0:
 			_, missing := e.keyer.identify(r.compiledRule, asked)
-			return nil, noBucket(r.Rule, "refuses a request without "+strings.Join(missing, ", "))
+			return nil, noBucket(r.Rule, "rejects a request without "+strings.Join(missing, ", "))
 		}
 	}
 	if len(v.demands) == 0 {
@@ -150,10 +149,10 @@ func (v *evaluation) buckets() []Bucket {
 	return buckets
 }
 
-// Reset fills buckets in the store and in the fallback: one caller's, or
-// without an ID all of a rule, or without a Rule all of a rule set. If one of
-// the two fails, the other is reset nevertheless, and Reset can be called
-// again.
+// Reset resets buckets to full, in the store and in the fallback: the bucket of one
+// caller, all buckets of a rule if the key has no ID, or all of a rule set if it has
+// no Rule. If the store or the fallback fails, the other is still reset, and Reset
+// can be called again.
 func (e *Engine) Reset(ctx context.Context, what store.Key) error {
 	if what.RuleSet == "" || what.Rule == "" && what.ID != (store.KeyID{}) {
 		return errors.New("resetting buckets: a key names a rule set, and a rule if it names a bucket")
@@ -186,7 +185,7 @@ var ErrKey = errors.New("not the key of a bucket")
 // sealLength is how many bytes of a shown key bind it to its rule.
 const sealLength = 8
 
-// ShownKeyLength is how many hexadecimal digits a shown key has.
+// ShownKeyLength is the number of hexadecimal digits of a shown key.
 const ShownKeyLength = 2 * (len(store.KeyID{}) + sealLength)
 
 // ShowKey returns the key of one bucket as text that [Engine.ParseKey] reads:

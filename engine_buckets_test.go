@@ -85,7 +85,7 @@ func TestBuckets_Remaining(t *testing.T) {
 		{"an unknown rule", []string{"api", "none"}, fluxgate.ErrNoRule, `there is no such rule: "none" in rule set "api"`},
 		{"a disabled rule", []string{"off"}, fluxgate.ErrNoBucket, `there is no bucket: rule "off" is disabled`},
 		{"a rule that does not limit", []string{"exempt"}, fluxgate.ErrNoBucket, `rule "exempt" does not limit: its action is allow`},
-		{"a rule that refuses the request", []string{"strict"}, fluxgate.ErrNoBucket, `rule "strict" refuses a request without userId, attr:region`},
+		{"a rule that refuses the request", []string{"strict"}, fluxgate.ErrNoBucket, `rule "strict" rejects a request without userId, attr:region`},
 	} {
 		t.Run("but not under "+c.name, func(t *testing.T) {
 			found, err := g.Buckets(t.Context(), &fluxgate.Request{IP: here}, c.rules...)

@@ -10,7 +10,7 @@ import (
 )
 
 // errNotCharged means that a charge must be made again.
-var errNotCharged = errors.New("the store was not charged")
+var errNotCharged = errors.New("tokens of the fallback were not debited from the store")
 
 // million is how many parts a token has where parts are counted.
 const million = 1_000_000

@@ -12,14 +12,14 @@ import (
 )
 
 // CheckAll decides requests that belong together, such as the descriptors of one call of
-// Envoy: all of them take, or none does. Requests that count in the same bucket add up
-// there. It returns the decision for all of them, which has the receipt, and one for
-// each by its own rules: that one may be allowed although another request was not, and
-// so nothing was taken.
+// Envoy. Either all of them take tokens, or none does. Costs of requests in the same bucket
+// add up. CheckAll returns the decision for all of them, which has the receipt, and one
+// decision for each request by its own rules. The latter may be allowed although nothing
+// was taken, because another request was rejected.
 //
-// All requests name the same rule set. One with Peek takes nothing and must have a Cost
-// of 0. [WithKnownRuleSets] does not apply: Envoy's domains come and go, and the removal of
-// one must not stop its traffic.
+// All requests must name the same rule set. A request with Peek takes nothing and must
+// have a Cost of 0. [WithKnownRuleSets] does not apply: the removal of a domain of Envoy
+// must not stop its traffic.
 func (e *Engine) CheckAll(ctx context.Context, reqs []Request) (Decision, []Decision, error) {
 	if len(reqs) == 0 {
 		return Decision{}, nil, fmt.Errorf("%w: there is no request", store.ErrDemand)
@@ -260,8 +260,8 @@ func (e *Engine) decisionOf(t *together, p *part, all *Decision) Decision {
 	return d
 }
 
-// RequestLimit is the id of the rule that is made of a [Request.Limit]. No rule of a rule
-// set can have it.
+// RequestLimit is the id of the rule of a [Request.Limit]. No rule of a rule set can have
+// this id.
 const RequestLimit = "(request)"
 
 // demandLimit adds the demand of a request that has its own limit. It counts by the whole

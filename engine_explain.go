@@ -12,30 +12,29 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// ErrNoRuleSet is wrapped by errors about a request whose rule set is not
-// known.
+// ErrNoRuleSet is wrapped by errors about a request whose rule set does not exist.
 var ErrNoRuleSet = errors.New("there is no such rule set")
 
-// ErrRulesLoading is wrapped by errors about a request that names a rule set that is still
-// being loaded, or waits for others to be.
+// ErrRulesLoading is wrapped by errors about a request whose rule set is still being loaded,
+// or waits until others are loaded.
 var ErrRulesLoading = errors.New("the rule set is not loaded yet")
 
-// Explanation is why a request is decided as it is.
+// Explanation is the decision on a request with its reasons.
 type Explanation struct {
 	// RuleSet is the rule set that decides the request.
 	RuleSet *rules.Set
-	// Readings are the ways in which routers may read the path, the clean one
-	// first. An ordinary path has one.
+	// Readings are the ways in which routers may read the path, the cleaned path
+	// first. An ordinary path has one reading.
 	Readings []string
 	// Rules has a verdict on every rule, in the order they are evaluated.
 	Rules []Verdict
-	// Decision is what Check would decide. Remaining tokens are those before
-	// the take.
+	// Decision is the decision that Check would return. Remaining tokens are those
+	// before the take.
 	Decision Decision
 }
 
-// Effective reports for every rule of a request's rule set, disabled ones
-// included, whether it applies and, if not, why. It does not call the store.
+// Effective reports for every rule of the rule set of a request, including disabled
+// rules, whether it applies and, if not, why. It does not call the store.
 // The function of [WithAmend] is called with a copy of the request.
 func (e *Engine) Effective(ctx context.Context, req *Request) (*rules.Set, []Verdict, error) {
 	asked, set, err := e.amendedCopy(ctx, req)
@@ -50,8 +49,8 @@ func (e *Engine) Effective(ctx context.Context, req *Request) (*rules.Set, []Ver
 // occupies no wait slot and reports no decision to the observer. If the store
 // fails, the failure modes of the rules apply and the decision is degraded.
 //
-// If the rule set does not exist, the explanation has the decision beside the
-// error.
+// If the rule set does not exist, Explain returns the explanation with the decision,
+// and the error.
 func (e *Engine) Explain(ctx context.Context, req *Request) (Explanation, error) {
 	asked, set, err := e.amendedCopy(ctx, req)
 	if errors.Is(err, ErrNoRuleSet) {

@@ -13,19 +13,19 @@ import (
 type FallbackStats struct {
 	// Admitted is how many tokens the fallback has granted.
 	Admitted int64
-	// Pending is how many of them are in buckets that the store was not charged
-	// for yet. What refills until then is not charged.
+	// Pending is how many of these tokens are not yet debited from the store. Tokens that
+	// refill until then are not debited.
 	Pending int64
-	// Charged is how many tokens the store was charged.
+	// Charged is how many of these tokens were debited from the store.
 	Charged int64
-	// Uncharged is how many tokens the store should have been charged and was
-	// not, because the bucket was empty, the reply was lost, the bands have
-	// changed, or too many buckets were in use.
+	// Uncharged is how many of these tokens were not debited from the store, because the
+	// bucket was empty, the reply was lost, the bands changed, or too many buckets were
+	// in use.
 	Uncharged int64
 	// PendingSettlements is how many settlements wait until the store is available.
 	PendingSettlements int64
-	// LostSettlements is how many were lost: too many waited, their reply was lost, or it is
-	// not known any more what was charged.
+	// LostSettlements is how many settlements were lost: too many waited, the reply was lost,
+	// or the original charge is unknown.
 	LostSettlements int64
 }
 

@@ -11,10 +11,10 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// WriteIdentity writes in plain words whose bucket an evaluated rule counts in, such as
-// "user alice", and returns how many bytes it has written. What does not fit is cut, and
-// characters that are not graphic are replaced. Parts are separated by a comma and a space,
-// and a value that has these is in quotes. Nothing is allocated.
+// WriteIdentity writes the identity of the caller whose bucket an evaluated rule counts in,
+// such as "user alice", and returns the number of bytes written. It cuts what does not fit,
+// and replaces characters that are not graphic. A comma and a space separate parts, and a
+// value that contains them is in quotes. It allocates nothing.
 //
 // It never writes an API key, nor a header, an attribute or an entry of a descriptor whose
 // name suggests a secret, nor a value that looks like one, such as a bearer token. Such a

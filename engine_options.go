@@ -13,10 +13,10 @@ import (
 // Option changes how an [Engine] decides.
 type Option func(*Engine) error
 
-// WithRuleSet names the rule set for requests that name none. The default is
-// the one of [Static], if it has one. New fails if [Static] or package
-// rules/reload does not have it. With other [RuleSets], requests for an unknown
-// id are decided by [WithMissingRule].
+// WithRuleSet names the rule set for requests that name none. The default is the
+// rule set of [Static], if it has only one. New fails if [Static] or package
+// rules/reload does not have the rule set. With other [RuleSets],
+// [WithMissingRule] decides requests for an unknown id.
 func WithRuleSet(id string) Option {
 	return func(e *Engine) error {
 		e.ruleSetID = id
@@ -24,8 +24,8 @@ func WithRuleSet(id string) Option {
 	}
 }
 
-// WithMissingRule sets what happens to a request that no rule limits, or whose
-// rule set is not known. By default it is allowed.
+// WithMissingRule sets the decision for a request that no rule limits, or whose
+// rule set does not exist. By default it is allowed.
 func WithMissingRule(allow bool) Option {
 	return func(e *Engine) error {
 		e.allowMissing = allow
@@ -34,10 +34,10 @@ func WithMissingRule(allow bool) Option {
 }
 
 // WithKnownRuleSets lets [Engine.Check] return [ErrNoRuleSet] for a request that names a
-// rule set that does not exist, other than that of [WithRuleSet]: the name is a mistake,
-// and would limit nothing. While it is being loaded, Check returns [ErrRulesLoading];
-// [WithMissingRule] decides if it cannot be loaded. It needs rule sets that know what does
-// not exist, as [Static] and package rules/reload do.
+// rule set that does not exist, other than that of [WithRuleSet]: a wrong name would limit
+// nothing. While the rule set is being loaded, Check returns [ErrRulesLoading]. If it cannot
+// be loaded, [WithMissingRule] decides. The option needs [RuleSets] that know which ids do
+// not exist, such as [Static] and package rules/reload.
 func WithKnownRuleSets() Option {
 	return func(e *Engine) error {
 		e.refuseUnknown = true
@@ -45,26 +45,26 @@ func WithKnownRuleSets() Option {
 	}
 }
 
-// AmbiguousPaths is what happens to a request whose path routers may read in more
+// AmbiguousPaths is the treatment of a request whose path routers may read in more
 // than one way.
 type AmbiguousPaths string
 
-// What happens to ambiguous paths.
+// The treatments of ambiguous paths.
 const (
-	// MatchAmbiguous evaluates every reading of the path: the limits of all
-	// readings apply, a denial of one denies, and only what is exempt in all
-	// readings is exempt.
+	// MatchAmbiguous evaluates every reading of the path. The limits of all readings
+	// apply. The request is rejected if a rule rejects one reading, and exempt only if
+	// all readings are exempt.
 	MatchAmbiguous AmbiguousPaths = "match"
-	// RefuseAmbiguous refuses the request if its path has an escaped slash, a
+	// RefuseAmbiguous rejects the request if its path has an escaped slash, a
 	// dot segment or an empty segment before its end. Other differences, such
 	// as a trailing slash, are matched as with MatchAmbiguous.
 	RefuseAmbiguous AmbiguousPaths = "refuse"
 )
 
-// WithAmbiguousPaths sets what happens to a request whose path routers may read
+// WithAmbiguousPaths sets the treatment of a request whose path routers may read
 // in more than one way: whether %2F separates segments, whether dot segments
 // are resolved, whether empty segments count. The default is MatchAmbiguous. A
-// path with a "#" or a "\" that is not escaped is always refused.
+// path with a "#" or a "\" that is not escaped is always rejected.
 func WithAmbiguousPaths(p AmbiguousPaths) Option {
 	return func(e *Engine) error {
 		if p != MatchAmbiguous && p != RefuseAmbiguous {
@@ -86,27 +86,27 @@ func WithPolicy(p rules.Policy) Option {
 	}
 }
 
-// WithWaiting lets rules with the policy WaitForRefill hold a request for up
-// to longest, which is at most MaxWait, and at most atOnce requests at a time;
-// one more is decided as if its policy were Reject. Of these at most a tenth
-// wait for one bucket, rounded up, unless it is that of a GLOBAL rule: see
-// [WaitShare]. A request counts from when it is decided. Without this option no
-// request waits.
+// WithWaiting lets rules with the policy WaitForRefill hold requests. A request
+// waits up to longest, which is at most MaxWait. At most atOnce requests wait at a
+// time; further requests are decided as with the policy Reject. At most a tenth of
+// atOnce, rounded up, wait for one bucket, unless its rule is GLOBAL: see
+// [WaitShare]. A request counts as waiting from its decision on. Without this option
+// no request waits.
 func WithWaiting(longest time.Duration, atOnce int) Option {
 	return func(e *Engine) error {
 		if longest <= 0 || longest > store.MaxWait {
 			return fmt.Errorf("the longest wait must be above 0 and at most %v, not %v", store.MaxWait, longest)
 		}
 		if atOnce < 1 {
-			return errors.New("at least one request must be able to wait at once")
+			return errors.New("the number of waiting requests must be at least 1")
 		}
 		e.maxWait, e.waits.most = longest, atOnce
 		return nil
 	}
 }
 
-// WithOnFailure sets the failure mode of rules without one. The default is FailLocal. Over a
-// store that gateways do not share, without [WithFallback], it is also that of FailLocal rules.
+// WithOnFailure sets the failure mode of rules without one. The default is FailLocal. If
+// processes do not share the store and there is no [WithFallback], it also replaces FailLocal.
 func WithOnFailure(f rules.OnFailure) Option {
 	return func(e *Engine) error {
 		if f != rules.FailLocal && f != rules.FailOpen && f != rules.FailClosed {
@@ -117,12 +117,12 @@ func WithOnFailure(f rules.OnFailure) Option {
 	}
 }
 
-// WithFallback sets the store that decides FailLocal rules while the shared one
-// is unavailable, at a share of their bands: see [WithFallbackShare]. Without it
-// an engine over a store that gateways share keeps one in memory.
+// WithFallback sets the store that decides FailLocal rules while the shared store
+// is unavailable, at a share of their limits: see [WithFallbackShare]. The default is
+// a store in memory if processes can share the store of the engine.
 //
 // The buckets of the fallback begin at the levels that the store last reported. When
-// the store is available again, it is charged for what they hold then: see
+// the store is available again, tokens granted by the fallback are debited from it: see
 // [Engine.FallbackStats].
 func WithFallback(s store.Fallback) Option {
 	return func(e *Engine) error {
@@ -134,13 +134,13 @@ func WithFallback(s store.Fallback) Option {
 	}
 }
 
-// WithFallbackShare sets the share of each band that the fallback applies, at least
-// one token: with ten gateways a share of 0.1 keeps the total. Without it the share is
-// one divided by the number of gateways that the store has counted.
+// WithFallbackShare sets the share of each limit that the fallback applies, at least
+// one token. With ten processes a share of 0.1 keeps the total. The default is one
+// divided by the number of processes that the store has counted.
 func WithFallbackShare(share float64) Option {
 	return func(e *Engine) error {
 		if !(share > 0 && share <= 1) {
-			return errors.New("the share of a fallback is above 0 and at most 1")
+			return errors.New("the share of a fallback must be above 0 and at most 1")
 		}
 		e.share = share
 		return nil
@@ -155,12 +155,12 @@ func WithObserver(o Observer) Option {
 	}
 }
 
-// WithIPv6Prefix sets how many bits of an IPv6 address name a caller. The
-// default is 64: one customer has a whole network.
+// WithIPv6Prefix sets how many bits of an IPv6 address identify a caller. The
+// default is 64, since one customer has a whole network.
 func WithIPv6Prefix(bits int) Option {
 	return func(e *Engine) error {
 		if bits < 1 || bits > 128 {
-			return fmt.Errorf("an IPv6 prefix has 1 to 128 bits, not %d", bits)
+			return fmt.Errorf("an IPv6 prefix must have 1 to 128 bits, not %d", bits)
 		}
 		e.keyer.ipv6Bits = bits
 		return nil
@@ -195,8 +195,8 @@ type Observer interface {
 	// Waiting is called with +1 when a request begins to wait for its tokens
 	// and with -1 when it no longer does.
 	Waiting(ctx context.Context, change int)
-	// Settled is called for every receipt that was settled, or could not be, with
-	// what was settled under rules that count requests.
+	// Settled is called for every attempt to settle a receipt, with the result under
+	// rules that count requests, or the error.
 	Settled(ctx context.Context, s store.Settlement, err error)
 	// StoreFailed is called when a call to the store or the fallback failed.
 	StoreFailed(ctx context.Context, err error)

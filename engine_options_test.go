@@ -27,7 +27,7 @@ func TestNew_InvalidOptions(t *testing.T) {
 		{"a longest wait of nothing", fluxgate.WithWaiting(0, 1), "0s"},
 		{"a longest wait below nothing", fluxgate.WithWaiting(-time.Second, 1), "-1s"},
 		{"a longest wait that no store can book", fluxgate.WithWaiting(store.MaxWait+1, 1), store.MaxWait.String()},
-		{"waiting for nobody", fluxgate.WithWaiting(time.Second, 0), "at least one"},
+		{"waiting for nobody", fluxgate.WithWaiting(time.Second, 0), "at least 1"},
 		{"a fallback without a store", fluxgate.WithFallback(nil), "store"},
 		{"a fallback with no share", fluxgate.WithFallbackShare(0), "share"},
 		{"a fallback with a negative share", fluxgate.WithFallbackShare(-0.5), "share"},

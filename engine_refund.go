@@ -11,13 +11,13 @@ import (
 )
 
 // Refund gives back the cost of a request under all rules that apply to it, without a
-// receipt. No bucket gets more than its capacity. What is handed out again this way comes
-// on top of the limit: without a receipt nothing shows that it was taken before. A
-// sliding window gets back only what was used in the last sixteenth of it, and slots of
-// requests at the same time are not released.
+// receipt. No bucket gets more than its capacity. Tokens given back this way may exceed
+// the limit: without a receipt nothing proves that they were taken before. A sliding
+// window gets back only what was used in its last sixteenth, and slots of limits on
+// concurrent requests are not released.
 //
-// The decision has the bands after the refund. While the store is unavailable it is an
-// error, and nothing is given back.
+// The decision has the bands after the refund. While the store is unavailable, Refund
+// returns an error and gives nothing back.
 func (e *Engine) Refund(ctx context.Context, req *Request) (Decision, error) {
 	set, err := e.ruleSetOf(ctx, req)
 	if err != nil {

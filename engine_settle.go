@@ -11,19 +11,18 @@ import (
 	"github.com/fluxgate/fluxgate/store"
 )
 
-// ErrSettled is returned for a receipt that was settled before: settling it
-// again would hand out tokens twice.
+// ErrSettled is returned for a receipt that was settled before. A second settlement
+// would give tokens back twice.
 var ErrSettled = errors.New("the receipt is already settled")
 
 // giveBackTimeout bounds giving back for a caller that is gone.
 const giveBackTimeout = time.Second
 
-// Settle corrects what was taken for a request to the cost that is known now,
-// which is the same for all rules that count requests. What other rules took stays
-// at its estimate: see [Engine.SettleUsage]. A cost of 0 withdraws the request, under
-// all rules. A nil receipt, of a decision that took nothing,
-// settles nothing. A receipt that this engine cannot settle is an error that
-// wraps ErrReceipt. A receipt can be settled once, even if that failed: the
+// Settle corrects the tokens taken for a request to its actual cost, under all rules
+// that count requests. Other rules keep their estimates: see [Engine.SettleUsage]. A
+// cost of 0 withdraws the request under all rules. A nil receipt, of a decision that
+// took nothing, settles nothing. For a receipt that this engine cannot settle the
+// error wraps ErrReceipt. A receipt can be settled once, even if that fails: the
 // store may have settled it.
 func (e *Engine) Settle(ctx context.Context, receipt *Receipt, actual int64) (store.Settlement, error) {
 	if actual < 0 && receipt != nil {
@@ -38,10 +37,10 @@ func (e *Engine) Settle(ctx context.Context, receipt *Receipt, actual int64) (st
 	return mergeMeasure(receipt, settled, rules.MeasureRequests), err
 }
 
-// SettleUsage corrects what was taken for a request to what it has used: tokens of a
+// SettleUsage corrects the tokens taken for a request to its actual usage: tokens of a
 // language model by the weights of its estimate, and other measures by their costs.
-// Measures of which the usage says nothing stay at their estimates. It returns the
-// settlements by measure. Otherwise it is [Engine.Settle].
+// Measures that are not in the usage keep their estimates. It returns the settlements by
+// measure. Otherwise it is [Engine.Settle].
 func (e *Engine) SettleUsage(ctx context.Context, receipt *Receipt, usage *Usage) (map[string]store.Settlement, error) {
 	if err := usage.Check(); err != nil {
 		return nil, err
@@ -79,7 +78,7 @@ func (e *Engine) checkReceipt(receipt *Receipt, actual []int64) error {
 		return err
 	}
 	if e.fallback == nil && slices.ContainsFunc(receipt.Takes, fromFallback) {
-		return fmt.Errorf("%w: a fallback store made the decision, and this engine has none", ErrReceipt)
+		return fmt.Errorf("%w: a fallback made the decision, and this engine has no fallback", ErrReceipt)
 	}
 	return nil
 }
@@ -106,17 +105,17 @@ func (e *Engine) settle(ctx context.Context, takes store.Takes, actual []int64) 
 	return settled, errors.Join(failures...)
 }
 
-// ErrNotHeld is returned for a receipt that holds no slots, or no longer all of them: it
-// was settled, or renewed too late. Other requests may hold them.
+// ErrNotHeld is returned for a receipt that holds no slots, or has lost some of them: it
+// was settled, or renewed too late. Other requests may hold the lost slots.
 var ErrNotHeld = errors.New("the receipt does not hold its slots")
 
-// ErrPartlyHeld is the ErrNotHeld of a receipt that has lost the slots of some rules.
-// Those of the others are renewed.
+// ErrPartlyHeld wraps ErrNotHeld. The receipt has lost the slots of some rules. The slots
+// of other rules are renewed.
 var ErrPartlyHeld = fmt.Errorf("%w of some rules; the others are renewed", ErrNotHeld)
 
-// Extend renews the slots that a receipt holds under rules that limit how many
-// requests there are at the same time, each for the hold of its band from now. Call
-// it in time while a request goes on for longer, also after ErrPartlyHeld.
+// Extend renews the slots that a receipt holds under limits on concurrent requests, each
+// for the hold time of its limit from now. Call it before the slots expire while a request
+// runs, also after ErrPartlyHeld.
 func (e *Engine) Extend(ctx context.Context, receipt *Receipt) error {
 	if err := e.checkReceipt(receipt, receipt.costs(func(*store.Taken, *Price) int64 { return 0 })); err != nil {
 		return err

@@ -14,7 +14,7 @@ type Verdict struct {
 	Rule *rules.Rule
 	// Applies is whether the rule takes part in the decision.
 	Applies bool
-	// Why says what keeps the rule from applying. It is empty if it applies.
+	// Why is why the rule does not apply. It is empty if the rule applies.
 	Why Why
 	// Detail is the name of the header or attribute as the rule spells it, the key
 	// of the first entry of the rule's descriptor that is missing or differs, the id of the rule
@@ -23,35 +23,34 @@ type Verdict struct {
 	Detail string
 
 	// Key names the bucket set that the request counts in under the rule,
-	// whether it applies or not. It is zero if there is none: the rule is
-	// disabled or does not limit, it refuses a request without identity, or the
+	// whether it applies or not. It is zero if there is no bucket: the rule is
+	// disabled or has no limits, it rejects a request without identity, or the
 	// function of [WithIdentity] failed.
 	Key store.Key
-	// Identity names what Key is present of, as rules spell it: ip, userId,
-	// apiKey, method, path, header:NAME, attr:NAME, descriptor, descriptor:KEY,
-	// or [IdentityResolved]. It is empty if all callers share a bucket. A rule that counts
-	// by address because an identity is missing has ip here.
+	// Identity names the values of the request that Key is made of, as rules spell them:
+	// ip, userId, apiKey, method, path, header:NAME, attr:NAME, descriptor, descriptor:KEY,
+	// or [IdentityResolved]. It is empty if all callers share a bucket. It is ip for a rule
+	// that counts by address because an identity is missing.
 	Identity []string
-	// Missing are the parts of the rule's key that the request does not have.
+	// Missing are the parts of the key of the rule that are not in the request.
 	Missing []string
-	// Cost is what the request takes from the bands of Key, in the measure of the
-	// rule.
+	// Cost is the cost of the request under the rule, in the measure of the rule.
 	Cost int64
-	// FromMemory says in words which answers for Key may come from the memory of this
-	// process, and why others may not. It is empty if the store decides every request:
-	// see [store.Store].
+	// FromMemory describes which answers for Key may come from the memory of this process,
+	// and why others may not. It is empty if the store decides every request: see
+	// [store.Store].
 	FromMemory string
 }
 
-// IdentityResolved is the identity that the function of [WithIdentity] gave.
+// IdentityResolved is the identity that the function of [WithIdentity] returned.
 const IdentityResolved = "resolved"
 
-// Why is what keeps a rule from applying to a request: one of the constants, or the first of
-// its own conditions that does not hold, such as path, excluded-path, header or api-key.
-// Another rule keeps it only from requests for which its conditions hold.
+// Why is why a rule does not apply to a request: one of the constants, or the first of its
+// own conditions that does not hold, such as path, excluded-path, header or api-key. With
+// WhyGroup and WhyEnded all conditions hold.
 type Why string
 
-// What keeps a rule from applying beside its conditions.
+// The reasons besides the conditions of a rule.
 const (
 	// WhyDisabled means that the rule is disabled.
 	WhyDisabled Why = "disabled"
@@ -59,10 +58,10 @@ const (
 	WhyExpired Why = "expired"
 	// WhyGroup means that another rule of its group came first.
 	WhyGroup Why = "group"
-	// WhyEnded means that a rule before it allowed or denied the request.
+	// WhyEnded means that a rule with the action allow or deny decided the request before.
 	WhyEnded Why = "ended"
-	// WhyReading means that it allows only some of the readings of the path,
-	// and only what all readings exempt is exempt.
+	// WhyReading means that a rule with the action allow matches only some readings of
+	// the path. A request is exempt only if all readings are exempt.
 	WhyReading Why = "reading"
 )
 

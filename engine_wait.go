@@ -22,13 +22,13 @@ func (e *Engine) hold(ctx context.Context, d Decision) (Decision, error) {
 	return d, nil
 }
 
-// WaitShare is the part of the wait slots that the requests waiting for one
-// bucket may take: one in so many, rounded up. With a tenth it takes ten
-// callers to fill all slots, and of the 100 slots that the server has by default
-// one caller has ten, more than a browser opens connections.
+// WaitShare bounds the wait slots of one bucket: requests that wait for it may take
+// a share of 1/WaitShare, rounded up. With a tenth, ten callers are needed to fill all
+// slots. Of the server's default of 100 slots one caller has ten, more than the
+// connections that a browser opens.
 //
-// The bucket that all callers of a GLOBAL rule share may take all slots: such a
-// rule is a queue in front of something that all share, such as a database.
+// The bucket of a GLOBAL rule may take all slots: such a rule is a queue in front of
+// a shared resource, such as a database.
 const WaitShare = 10
 
 // waitSlots bound how many requests are held. A request that may be held takes

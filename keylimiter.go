@@ -18,7 +18,7 @@ var (
 	// available before the context ends or within MaxWait. Nothing was taken.
 	ErrLimited = errors.New("the limit does not allow it in time")
 	// ErrUndecided is wrapped by errors of a [KeyLimiter] whose store could not
-	// decide. The caller chooses whether to continue.
+	// decide. The caller must choose whether to continue.
 	ErrUndecided = errors.New("the store could not decide")
 )
 
@@ -27,18 +27,18 @@ var (
 const keyLimiterSet = "key limiter"
 
 // KeyLimiter limits how often something may happen for a key, such as logins of
-// a user. It is for programs that have a key and a limit and no rules: its
-// buckets are as exact, and with Redis as shared, as those of an [Engine].
+// a user. It is for programs with a key and a limit, and no rules. Its buckets are
+// as exact as those of an [Engine], and with Redis they are shared.
 type KeyLimiter struct {
 	store store.Store
 	rule  *keyedRule
 }
 
-// NewKeyLimiter returns a limiter with one or more bands, which all must admit.
-// The name is 1 to 64 letters, digits, dots, dashes and underscores. Limiters
-// of the same name over the same store share their buckets; those of different
-// names never do. It panics if the name or the bands are not valid: they are
-// constants of the program.
+// NewKeyLimiter returns a limiter with one or more limits (bands), which all must
+// have tokens. The name has 1 to 64 letters, digits, dots, dashes and underscores.
+// Limiters with the same name over the same store share their buckets; limiters with
+// different names do not. It panics if the name or the bands are invalid, since they
+// are constants of the program.
 func NewKeyLimiter(buckets store.Store, name string, bands ...rules.Band) *KeyLimiter {
 	set := Must(Compile(Must(rules.NewSet(name, rules.Rule{ID: name, Bands: bands}))))
 	rule := keyedRule{compiledRule: &set.active[0], prefix: newKeyPrefix(buckets.Salt(), keyLimiterSet, name)}
@@ -56,16 +56,15 @@ func (l *KeyLimiter) AllowN(ctx context.Context, key string, n int64) (Decision,
 	return l.decide(ctx, key, store.Demand{Cost: n}, false)
 }
 
-// Peek reports what is left for a key, and takes nothing.
+// Peek returns the remaining tokens of a key, and takes nothing.
 func (l *KeyLimiter) Peek(ctx context.Context, key string) (Decision, error) {
 	return l.decide(ctx, key, store.Demand{}, true)
 }
 
-// Wait takes one token for a key and returns when it is available: tokens are
-// handed out in the order of the calls, on all machines that share the store.
-// If the token will not be available before ctx ends, Wait returns [ErrLimited]
-// at once. If ctx is canceled during the wait, what can be given back is given
-// back.
+// Wait takes one token for a key and returns when it is available. Calls get tokens
+// in their order, in all processes that share the store. If the token will not be
+// available before ctx ends, Wait returns [ErrLimited] at once. If ctx is canceled
+// during the wait, Wait gives the token back as far as possible.
 func (l *KeyLimiter) Wait(ctx context.Context, key string) error {
 	longest := store.MaxWait
 	if deadline, ok := ctx.Deadline(); ok {
@@ -89,8 +88,7 @@ func (l *KeyLimiter) Wait(ctx context.Context, key string) error {
 	return nil
 }
 
-// Settle corrects what was taken to the cost that is known now, as
-// [Engine.Settle] does.
+// Settle corrects the tokens taken to the actual cost, as [Engine.Settle] does.
 func (l *KeyLimiter) Settle(ctx context.Context, receipt *Receipt, actual int64) (store.Settlement, error) {
 	if receipt == nil {
 		return store.Settlement{}, nil

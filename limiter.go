@@ -11,16 +11,16 @@ import (
 type Limiter interface {
 	// Check decides a request, and holds it if a rule says so. An error means
 	// that there is no decision. The caller may reuse the request when Check
-	// returns without one.
+	// returns no error.
 	Check(ctx context.Context, req *Request) (Decision, error)
-	// Settle corrects what was taken for a request to its actual cost, under rules
+	// Settle corrects the tokens taken for a request to its actual cost, under rules
 	// that count requests. A cost of 0 withdraws the request.
 	Settle(ctx context.Context, receipt *Receipt, actual int64) (store.Settlement, error)
-	// SettleUsage corrects it to what the request has used, under all rules, and
-	// returns the settlements by measure.
+	// SettleUsage corrects the tokens taken for a request to its actual usage, under
+	// all rules, and returns the settlements by measure.
 	SettleUsage(ctx context.Context, receipt *Receipt, usage *Usage) (map[string]store.Settlement, error)
-	// Extend renews the slots that a receipt holds under rules that limit how many
-	// requests there are at the same time, or returns ErrNotHeld, or ErrPartlyHeld.
+	// Extend renews the slots that a receipt holds under limits on concurrent requests.
+	// It returns ErrNotHeld or ErrPartlyHeld if slots are lost.
 	Extend(ctx context.Context, receipt *Receipt) error
 }
 

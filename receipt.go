@@ -9,37 +9,36 @@ import (
 	"github.com/fluxgate/fluxgate/store"
 )
 
-// ErrReceipt is wrapped by errors about a receipt that cannot be settled here,
-// such as that of a decision that another process made. Nothing was settled,
-// and the receipt is not used up.
+// ErrReceipt is wrapped by errors about a receipt that cannot be settled here, such
+// as the receipt of another process. Nothing was settled, and the receipt is not
+// used up.
 var ErrReceipt = errors.New("the receipt cannot be settled here")
 
-// Receipt remembers what was taken, so that it can be settled once.
+// Receipt records the tokens taken for a request. It can be settled once.
 type Receipt struct {
 	// Takes are the bucket sets that were taken from.
 	Takes store.Takes
-	// Prices are how the takes were counted, one for each, where nil is a number of requests.
-	// There are none if all are.
+	// Prices are the prices of the takes, one for each. A nil price means that requests are
+	// counted. Prices is empty if all are nil.
 	Prices []*Price
-	// Token is the receipt of a decision that a server made. Only the server
-	// can read it: settle it with the client that asked the server.
+	// Token is the receipt of a decision of a server. Only the server can read it: settle
+	// it with the client of that server.
 	Token string
 
 	settled atomic.Bool
 }
 
-// Price is how a take was counted, so that it can be settled by the same weights.
+// Price is the measure and weights of a take. They are used again when it is settled.
 type Price struct {
 	Measure string
 	// Weights are nil if the measure has no cost table.
 	Weights *rules.Weights
 }
 
-// Spend marks the receipt as settled. It returns false if it was settled
-// before.
+// Spend marks the receipt as settled. It returns false if it was settled already.
 func (r *Receipt) Spend() bool { return r.settled.CompareAndSwap(false, true) }
 
-// Price is how take i was counted, nil for a number of requests.
+// Price returns the price of take i. It is nil if requests are counted.
 func (r *Receipt) Price(i int) *Price {
 	if i < len(r.Prices) {
 		return r.Prices[i]

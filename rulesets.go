@@ -9,10 +9,10 @@ import (
 )
 
 // RuleSets finds rule sets for the engine. It is called on every request and
-// answers from memory, except for the first request for a rule set: that may
-// take a while, and ends with ctx. It returns nil for an unknown id. To change
-// rules while requests run, return another one: an atomic pointer is
-// enough, and consumption carries over. Package rules/reload does all of this.
+// answers from memory. Only the first request for a rule set may wait until it is
+// loaded or ctx ends. RuleSet returns nil for an unknown id. To change rules while
+// requests run, return another rule set: an atomic pointer is enough, and
+// consumption carries over. Package rules/reload does all of this.
 //
 // If it has a method Require(id string) error, [New] calls it with the id of
 // [WithRuleSet] and fails with its error.

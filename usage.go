@@ -11,33 +11,33 @@ import (
 
 var errNegative = fmt.Errorf("%w: it cannot be negative", ErrCost)
 
-// Estimate is what a request to a language model may use at most.
+// Estimate is the maximum usage of a request to a language model.
 type Estimate struct {
-	// Model is a name of the rule set's cost tables.
+	// Model is a name in the cost tables of the rule set.
 	Model string
-	// InputTokens are those of the prompt.
+	// InputTokens are the tokens of the prompt.
 	InputTokens int64
-	// MaxOutputTokens is the largest maximum that the request declares. 0 means that
-	// it declares none.
+	// MaxOutputTokens is the largest maximum of output tokens that the request declares.
+	// 0 means that it declares no maximum.
 	MaxOutputTokens int64
 }
 
-// Usage is what a request has used, known when it ends. One with Costs and without
-// tokens says nothing of tokens. The zero value is a request that has used none.
+// Usage is the actual usage of a request, known when it ends. If only Costs is set, token
+// counts are ignored. The zero value is a request that has used no tokens.
 type Usage struct {
-	// InputTokens and OutputTokens are those of a language model: of the prompt and
-	// of the answer.
+	// InputTokens and OutputTokens are the tokens of the prompt and of the answer of a
+	// language model.
 	InputTokens, OutputTokens int64
-	// CachedInputTokens are the part of InputTokens that the model had in its cache,
-	// and ReasoningTokens the part of OutputTokens that it has used for reasoning.
+	// CachedInputTokens is the part of InputTokens that was in the cache of the model.
+	// ReasoningTokens is the part of OutputTokens that was used for reasoning.
 	CachedInputTokens, ReasoningTokens int64
-	// Costs are the costs by measure that do not come from tokens. They replace what
-	// the tokens cost.
+	// Costs are costs by measure that do not come from tokens. They replace the cost of
+	// the tokens.
 	Costs map[string]int64
 }
 
-// Check returns an error that wraps ErrCost if the usage cannot be settled. Limiters
-// call it first.
+// Check returns an error that wraps ErrCost if the usage is invalid. Limiters call it
+// first.
 func (u *Usage) Check() error {
 	if u == nil {
 		return fmt.Errorf("%w: there is no usage", ErrCost)

@@ -34,8 +34,8 @@ type ClientConfig struct {
 	Timeout time.Duration
 }
 
-// Client is an operator over the admin API of a server. The author of its changes
-// is the identity that the server has authenticated, whatever a change says.
+// Client is an operator over the admin API of a server. The author of its changes is
+// the authenticated identity, whatever author a change names.
 type Client struct {
 	base    *url.URL
 	http    *http.Client

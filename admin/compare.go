@@ -8,8 +8,8 @@ import (
 )
 
 // Compare returns the differences between two revisions of a rule set. 0 for to
-// means the current one, 0 for from the one before to; before the first there is
-// no rule set.
+// means the current revision, 0 for from the revision before to. Before the first
+// revision there is no rule set.
 func Compare(ctx context.Context, source rules.Editor, id string, from, to int64) (*Diff, error) {
 	if from == 0 || to == 0 {
 		var err error

@@ -25,7 +25,7 @@ var _ Operator = (*Direct)(nil)
 var ErrNoEngine = errors.New("no engine: only rules can be edited here")
 
 // NewDirect returns an operator. engine returns the current engine, and may be nil
-// if only rules are edited; ruleSet is that of requests that name none.
+// if only rules are edited. ruleSet is the rule set of requests that name none.
 func NewDirect(editor rules.Editor, engine func() *fluxgate.Engine, ruleSet string) *Direct {
 	return &Direct{Editor: editor, engine: engine, ruleSet: ruleSet}
 }
@@ -41,12 +41,12 @@ type Changed struct {
 	Before, After *rules.Set
 	// Diff has the differences between them.
 	Diff []rules.RuleDiff
-	// Revision is the current one: that of the base if nothing changed.
+	// Revision is the current revision: that of the base if nothing changed.
 	Revision int64
 }
 
-// Edit changes a rule set. It gets the rule set at the base revision of the change,
-// nil if there was none, and returns the new one, nil to delete it.
+// Edit changes a rule set. It gets the rule set at the base revision of the change, or
+// nil if there was none. It returns the new rule set, or nil to delete it.
 type Edit func(before *rules.Set) (after *rules.Set, err error)
 
 // Change changes a rule set, and keeps the times of its rules.

@@ -47,7 +47,7 @@ type Revisions struct {
 	Next      int64   `json:"next,omitempty" doc:"The value of before for the next page; absent on the last."`
 }
 
-// Diff is the differences between two rule sets.
+// Diff has the differences between two rule sets.
 type Diff struct {
 	From    int64            `json:"from" doc:"The older revision; 0 means no rule set."`
 	To      int64            `json:"to,omitempty" doc:"The newer revision; absent if it is not saved."`
@@ -61,14 +61,14 @@ type Validation struct {
 	Errors []ProblemDetail `json:"errors,omitempty" nullable:"false" doc:"All problems."`
 }
 
-// Counters is how often each rule has decided on one server.
+// Counters has how often each rule has decided on one server.
 type Counters struct {
 	RuleSet string    `json:"ruleSet" doc:"The rule set."`
 	Since   time.Time `json:"since" doc:"When this server started counting."`
 	Rules   []Counter `json:"rules" nullable:"false" doc:"The rules that have decided."`
 }
 
-// Counter is how often a rule was the binding one.
+// Counter is how often a rule was the binding rule.
 type Counter struct {
 	Rule           string            `json:"rule" doc:"The rule; other means all rules that are not counted separately."`
 	Decisions      map[string]uint64 `json:"decisions" doc:"By outcome: allowed, limited, denied, exempt and others."`

@@ -14,10 +14,10 @@ type Request = wire.Request
 // Decision is the answer to a request, as in the check API.
 type Decision = wire.Decision
 
-// Band is one band of a decision or a bucket.
+// Band is one limit (band) of a decision or a bucket.
 type Band = wire.Band
 
-// Explanation is the decision about a request, and why.
+// Explanation is the decision on a request, and its reasons.
 type Explanation struct {
 	RuleSet  string    `json:"ruleSet" doc:"The rule set that decides."`
 	Readings []string  `json:"readings,omitempty" nullable:"false" doc:"How routers may read the path, if in several ways."`
@@ -45,7 +45,7 @@ type Verdict struct {
 	FromMemory string `json:"fromMemory,omitempty" doc:"Which answers may come from memory, and why others may not. Absent if none may."`
 }
 
-// Bucket is what one caller has left under one rule.
+// Bucket is the state of one caller's bucket under one rule.
 type Bucket struct {
 	Rule   string    `json:"rule" doc:"The rule."`
 	Key    string    `json:"key" doc:"The key of the bucket: a salted hash, bound to the rule."`

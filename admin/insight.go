@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Rates is how many requests there are in a second, by what became of them.
+// Rates has the requests per second, by result.
 type Rates struct {
 	Allowed  float64 `json:"allowed" doc:"Requests that passed."`
 	Limited  float64 `json:"limited" doc:"Requests that a limit rejected."`
@@ -19,7 +19,7 @@ type Rates struct {
 	Shadow   float64 `json:"shadow" doc:"Requests that a shadow rule would have rejected. They are also in allowed, limited or denied."`
 }
 
-// Series is the same over time, oldest first. An element is null where nothing is known.
+// Series has the rates over time, oldest first. An element is null if it is unknown.
 type Series struct {
 	Allowed  []*float64 `json:"allowed" nullable:"false" doc:"Requests in a second that passed."`
 	Limited  []*float64 `json:"limited" nullable:"false" doc:"Requests in a second that a limit rejected."`
@@ -31,14 +31,14 @@ type Series struct {
 	P99Ms    []*float64 `json:"p99Ms" nullable:"false" doc:"99th percentile of the time to decide. For a fleet, of the slowest server."`
 }
 
-// RuleRates is the rates of one rule.
+// RuleRates has the rates of one rule.
 type RuleRates struct {
 	RuleSet string `json:"ruleSet" doc:"The rule set."`
 	Rule    string `json:"rule" doc:"The rule; other means all rules that are not counted separately."`
 	Rates
 }
 
-// Live is what happens now, on a server or in the fleet.
+// Live has the current numbers of a server or of the fleet.
 type Live struct {
 	Scope       string      `json:"scope" enum:"fleet,server" doc:"What the numbers are of: all servers or this one."`
 	Servers     int         `json:"servers" doc:"How many servers the numbers are of."`
@@ -62,11 +62,11 @@ const (
 )
 
 // LiveQuery selects the numbers of a [Live]. Its zero value is the last two minutes of the
-// fleet. A rule and the last hour are known of a server only.
+// fleet. Numbers of a rule, and of the last hour, are those of one server.
 type LiveQuery struct {
 	Scope, Range  string
 	RuleSet, Rule string
-	// Limit is the most rules. 0 means 100.
+	// Limit is the maximum number of rules. 0 means 100.
 	Limit int
 }
 
@@ -116,14 +116,14 @@ const (
 	CallersAllowed = "allowed"
 )
 
-// CallersQuery selects the callers of a [Callers]. Its zero value is those limited most.
+// CallersQuery selects the callers of a [Callers]. Its zero value selects those limited most.
 type CallersQuery struct {
 	RuleSet, Rule, Outcome string
-	// Limit is the most callers. 0 means 20.
+	// Limit is the maximum number of callers. 0 means 20.
 	Limit int
 }
 
-// Callers is the callers with the most requests of late.
+// Callers has the callers with the most recent requests.
 type Callers struct {
 	Outcome string    `json:"outcome" enum:"limited,allowed" doc:"Which requests were counted. limited includes those of shadow rules."`
 	Since   time.Time `json:"since" doc:"Since when they were counted: between one and two minutes ago."`
@@ -143,7 +143,7 @@ type Caller struct {
 	PerSecond float64 `json:"perSecond" doc:"Count over the time since."`
 }
 
-// Live returns what happens now.
+// Live returns the current numbers.
 func (c *Client) Live(ctx context.Context, q LiveQuery) (*Live, error) {
 	query := queryOf("scope", q.Scope, "range", q.Range, "ruleSet", q.RuleSet, "rule", q.Rule)
 	live, err := fetch[Live](ctx, c, &call{method: http.MethodGet, path: "/v1/live", query: limited(query, q.Limit)})
@@ -162,7 +162,7 @@ func (c *Client) Fleet(ctx context.Context) (*Fleet, error) {
 	return fleet, err
 }
 
-// Callers returns the callers with the most requests of late.
+// Callers returns the callers with the most recent requests.
 func (c *Client) Callers(ctx context.Context, q CallersQuery) (*Callers, error) {
 	query := queryOf("ruleSet", q.RuleSet, "rule", q.Rule, "outcome", q.Outcome)
 	callers, err := fetch[Callers](ctx, c, &call{method: http.MethodGet, path: "/v1/callers", query: limited(query, q.Limit)})

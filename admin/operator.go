@@ -9,10 +9,10 @@ import (
 
 // Operator has the operations of an operator.
 //
-// Put and Delete are those of an editor, with two differences: they maintain the
-// times of rules (createdAt, updatedAt) and ignore those of the caller, and Put
-// without changes makes no revision but returns the current one. A conflict is a
-// [*Conflict] if more than the two revisions is known.
+// Put and Delete are those of an editor, with two differences. They maintain the
+// times of rules (createdAt, updatedAt) and ignore those of the caller. Put without
+// changes makes no revision but returns the current one. A conflict is a [*Conflict]
+// if the author and the differences are known.
 type Operator interface {
 	rules.Editor
 
@@ -24,11 +24,11 @@ type Operator interface {
 	// the decision. It takes no tokens.
 	Explain(ctx context.Context, req *fluxgate.Request) (*Explanation, error)
 
-	// Buckets returns what the caller of a request has left under the named
-	// rules of its rule set, or under all that apply if none is named.
+	// Buckets returns the buckets of the caller of a request under the named
+	// rules of its rule set, or under all rules that apply if none is named.
 	Buckets(ctx context.Context, req *fluxgate.Request, rules ...string) ([]Bucket, error)
 
-	// Reset fills buckets.
+	// Reset resets buckets to full.
 	Reset(ctx context.Context, what Reset) error
 
 	// Whoami returns the identity of the operator and the default rule set.

@@ -64,7 +64,7 @@ func NewProblem(status int, kind, detail string) *Problem {
 }
 
 // ProblemOf returns the answer of the admin API to a failed operation. It returns nil
-// for errors that are not the caller's: those belong into the log.
+// for errors that the caller did not cause: they belong into the log.
 func ProblemOf(err error) *Problem {
 	var (
 		problem  *Problem

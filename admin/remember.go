@@ -12,9 +12,9 @@ import (
 // be short, because a source that was emptied counts from 1 again, with other content.
 const rememberFor = 10 * time.Second
 
-// Remembering returns an editor that keeps the two versions that were read last in memory
-// for some seconds, because paging through a rule set or comparing two reads the same
-// versions repeatedly. Use it for reads only.
+// Remembering returns an editor that keeps the last two versions read in memory for some
+// seconds: pages of a rule set and comparisons read the same versions repeatedly. Use it for
+// reads only.
 func Remembering(editor rules.Editor) rules.Editor { return &remembering{Editor: editor} }
 
 type remembering struct {

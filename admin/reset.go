@@ -12,8 +12,8 @@ import (
 	"github.com/fluxgate/fluxgate/store"
 )
 
-// Reset names the buckets to fill: that of one caller under a rule, by a request or by
-// its key, or all buckets of a rule or a rule set.
+// Reset names the buckets to reset to full: that of one caller under a rule, by a request
+// or by its key, or all buckets of a rule or a rule set.
 type Reset struct {
 	RuleSet string   `json:"ruleSet,omitempty" doc:"The rule set."`
 	Rule    string   `json:"rule,omitempty" doc:"A rule. The default is all rules."`
@@ -46,8 +46,8 @@ func (d *Direct) ResetKey(ctx context.Context, what Reset) (shown string, err er
 	return engine.ShowKey(key), engine.Reset(ctx, key)
 }
 
-// ErrReset is wrapped by errors about resets that do not name buckets clearly.
-var ErrReset = errors.New("the buckets to reset are not clear")
+// ErrReset is wrapped by errors about resets that name no buckets, or contradict themselves.
+var ErrReset = errors.New("invalid reset")
 
 // key returns the key that a reset names.
 func (r *Reset) key(ctx context.Context, engine *fluxgate.Engine) (store.Key, error) {

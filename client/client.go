@@ -74,7 +74,7 @@ func at(server *url.URL, path string) *url.URL {
 	return &u
 }
 
-// Close closes idle connections. Requests that are queued or under way are answered.
+// Close closes idle connections. Requests that are queued or running are still answered.
 func (c *Client) Close() error {
 	c.transport.CloseIdleConnections()
 	return nil
@@ -178,8 +178,8 @@ func (c *Client) applyFailureMode(ctx context.Context, req *fluxgate.Request) (f
 
 // Settle corrects the tokens taken for a request to its actual cost, as
 // [fluxgate.Engine.Settle] does. A receipt is settled once: after a failure it may
-// have been settled, and is not settled again. A receipt that neither a server nor
-// the fallback issued is an error that wraps fluxgate.ErrReceipt.
+// have been settled, and is not settled again. For a receipt that neither a server
+// nor the fallback issued, the error wraps fluxgate.ErrReceipt.
 func (c *Client) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual int64) (store.Settlement, error) {
 	switch {
 	case receipt == nil:
@@ -194,7 +194,7 @@ func (c *Client) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual i
 	return store.Settlement{Returned: answer.Returned, Charged: answer.Charged}, err
 }
 
-// SettleUsage corrects the tokens taken for a request to what it has used, as
+// SettleUsage corrects the tokens taken for a request to its actual usage, as
 // [fluxgate.Engine.SettleUsage] does. Otherwise it is [Client.Settle].
 func (c *Client) SettleUsage(ctx context.Context, receipt *fluxgate.Receipt, usage *fluxgate.Usage) (map[string]store.Settlement, error) {
 	if receipt == nil {
@@ -240,8 +240,8 @@ func (c *Client) settleOnce(ctx context.Context, receipt *fluxgate.Receipt, aske
 	return nil
 }
 
-// Extend renews the slots that a receipt holds, as [fluxgate.Engine.Extend] does. The
-// receipt gets another token.
+// Extend renews the slots that a receipt holds, as [fluxgate.Engine.Extend] does. It
+// replaces the token of the receipt.
 func (c *Client) Extend(ctx context.Context, receipt *fluxgate.Receipt) error {
 	switch {
 	case receipt == nil:

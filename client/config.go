@@ -30,12 +30,12 @@ type Config struct {
 	// means the authorities of the system.
 	TLS *tls.Config
 
-	// Timeout bounds a decision, with the wait for a connection but without the
-	// time that a rule holds the request. 0 means 200ms: twice the timeout of
-	// the server's store, so that its decision without the store arrives.
+	// Timeout bounds a decision, including the wait for a connection but not the
+	// time that a rule holds the request. 0 means 200ms: twice the timeout of the
+	// server's store, so that a decision without the store arrives in time.
 	Timeout time.Duration
-	// MaxWait is how long rules may hold a request beyond that. 0 means that a
-	// request is held only as long as half of Timeout.
+	// MaxWait is how long rules may hold a request beyond Timeout. 0 means that a
+	// request is held for at most half of Timeout.
 	MaxWait time.Duration
 	// MaxConns bounds the connections to the server, busy and idle. 0 means 256.
 	MaxConns int
@@ -46,18 +46,18 @@ type Config struct {
 	// than the server's. 0 means 30s.
 	IdleTimeout time.Duration
 
-	// Headers are the names of the headers that are sent. Nil means all except
-	// those with credentials; an empty list none.
+	// Headers are the names of the headers that are sent. Nil means all headers
+	// except those with credentials, an empty list none.
 	Headers []string
 
 	// OnFailure decides requests that the server does not decide.
 	// Empty means FailLocal with a Fallback and FailOpen without one.
 	OnFailure rules.OnFailure
-	// Fallback decides for FailLocal: an engine with a store in memory, and
-	// rules at this process's share.
+	// Fallback decides for FailLocal: an engine with a store in memory, and with rules
+	// at the share of this process.
 	Fallback *fluxgate.Engine
-	// Failed is called with the reason if the server has not decided or settled.
-	// It runs during the request and must be fast. Nil means no call.
+	// Failed is called with the error if the server has not decided or settled a
+	// request. It runs during the request and must be fast. Nil means no call.
 	Failed func(ctx context.Context, err error)
 }
 

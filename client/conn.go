@@ -96,7 +96,7 @@ func watch(conn, outer net.Conn) *connection {
 var errClosed = errors.New("the server has closed the connection")
 
 // Write sends, unless the server has closed the idle connection: a server sends
-// nothing before a request, so readable data means the end.
+// nothing before a request, so readable data means that it closed.
 func (c *connection) Write(b []byte) (int, error) {
 	if c.check.Swap(false) && c.raw != nil && readable(c.raw) {
 		return 0, errClosed

@@ -27,7 +27,7 @@
 // request that all callers have left ends. A proxy that passes answers on only when
 // they are complete makes callers wait for the slowest check: set MaxBatch to 1.
 //
-// A server that refuses a batch (server.max-batch is lower) has decided nothing: its
+// A server that rejects a batch (server.max-batch is lower) has decided nothing: its
 // checks are then sent alone, and batches are smaller for a minute.
 //
 // All requests of a client have the same headers and credentials. A shared request
@@ -51,15 +51,15 @@
 //
 // # Failures
 //
-// Config.OnFailure decides a request that the server does not decide: it cannot
-// be reached, does not answer in time, denies access, or answers with something
-// that is not a decision. The decision is that of an engine whose store is
-// unavailable: it is Degraded, with [fluxgate.ReasonStoreFailure] or from the
-// fallback. Config.Failed is called for each.
+// Config.OnFailure decides a request that the server does not decide: it cannot be
+// reached, does not answer in time, rejects the credentials, or answers with
+// something that is not a decision. The decision is that of an engine whose store
+// is unavailable: it is Degraded, with [fluxgate.ReasonStoreFailure] or from the
+// fallback. Config.Failed is called for each failure.
 //
 // An invalid request is never allowed by OnFailure: if the server cannot decide
-// it (400, 413, 422, 500), Check returns an error that wraps [ErrUndecided]. That of a
-// request that names a rule set that does not exist wraps [fluxgate.ErrNoRuleSet] too.
+// it (400, 413, 422, 500), Check returns an error that wraps [ErrUndecided]. If the rule
+// set does not exist, the error also wraps [fluxgate.ErrNoRuleSet].
 //
 // # Data sent
 //

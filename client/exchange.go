@@ -31,8 +31,8 @@ const (
 )
 
 // ErrUndecided is wrapped by the error of a request that the server cannot decide
-// because of the request itself: it is invalid or too large, or names a rule set that
-// does not exist.
+// because of the request itself: it is invalid or too large, or its rule set does not
+// exist.
 var ErrUndecided = errors.New("the request cannot be decided")
 
 // errTimeout is the cause of our own timeout.

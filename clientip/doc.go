@@ -35,16 +35,16 @@
 //
 // List proxies, not networks that have clients too: any host in a trusted network
 // can claim any address. Networks wider than /8 in IPv4 and /7 in IPv6 are
-// refused, 0.0.0.0/0 and ::/0 among them.
+// rejected, including 0.0.0.0/0 and ::/0.
 //
 // # When a proxy does not name its client
 //
-// An entry that is no address ("unknown", "_hidden", an empty one, garbage)
-// ends the walk, and the answer is the address of the trusted proxy that wrote
-// it. So do the bounds: 32 entries and 4 KiB are looked at. The alternatives
-// are worse: the entry to its left is chosen by the client, and without an
-// address the rules would decide about a missing identity. This way all clients
-// that a proxy does not name share the bucket of that proxy.
+// An entry that is no address ("unknown", "_hidden", an empty one, garbage) ends
+// the search, and the result is the address of the trusted proxy that wrote it. The
+// bounds of 32 entries and 4 KiB end it too. The alternatives are worse: the client
+// chooses the entry to its left, and without an address the rules would decide about
+// a missing identity. This way all clients that a proxy does not name share the
+// bucket of that proxy.
 //
 // If every address is trusted, the left-most is the client: a proxy that calls
 // for itself, or a service beside it.

@@ -24,10 +24,10 @@ type Config struct {
 	// TrustedProxies are addresses and networks, such as "192.0.2.10" and
 	// "10.1.0.0/16".
 	TrustedProxies []string
-	// Header is where the trusted proxies name the client. No other is read.
-	// Empty means X-Forwarded-For. A name other than [XForwardedFor] and
-	// [Forwarded], such as CF-Connecting-IP, is a header that has a single
-	// address and that every trusted proxy overwrites.
+	// Header is the header in which the trusted proxies name the client. No other
+	// header is read. Empty means X-Forwarded-For. A name other than [XForwardedFor]
+	// and [Forwarded], such as CF-Connecting-IP, is a header with a single address
+	// that every trusted proxy overwrites.
 	Header string
 	// TrustUnixSocket trusts peers that have no address because they came
 	// through a unix socket.
@@ -95,9 +95,9 @@ func (r *Resolver) setHeader(name string) {
 	}
 }
 
-// Addr returns the address of the client that sent a request. It is the zero Addr
-// if there is none: the peer's is not an address, or the peer came through a unix
-// socket that is not trusted or whose proxy did not name the client.
+// Addr returns the address of the client that sent a request. It is the zero Addr if
+// the address is unknown: the peer has none, or the peer came through a unix socket
+// that is not trusted or whose proxy did not name the client.
 func (r *Resolver) Addr(req *http.Request) netip.Addr {
 	return r.resolve(req.RemoteAddr, overUnix(req), req.Header)
 }

@@ -39,7 +39,7 @@ var ErrRepeatedHeader = middleware.ErrRepeatedHeader
 
 // Metadata is a function that reads a value of the metadata, for [WithAPIKeyFunc],
 // [WithUserFunc] and [WithAttribute]. Clients can set it unless a proxy overwrites
-// it. A call with several values is refused with INVALID_ARGUMENT.
+// it. A call with several values is rejected with INVALID_ARGUMENT.
 func Metadata(name string) func(*Call) string {
 	name = strings.ToLower(name)
 	return func(c *Call) string { return middleware.OneLine(c.Metadata[name]) }
@@ -47,5 +47,5 @@ func Metadata(name string) func(*Call) string {
 
 // BearerToken reads the token of the metadata "authorization", for
 // [WithAPIKeyFunc]. It does not check the token. A call with several values is
-// refused with INVALID_ARGUMENT.
+// rejected with INVALID_ARGUMENT.
 func BearerToken(c *Call) string { return middleware.BearerToken(c.Metadata["authorization"]) }

@@ -1,5 +1,5 @@
-// Package grpclimit has interceptors for gRPC servers that limit calls. It is what
-// package httplimit is for HTTP.
+// Package grpclimit has interceptors for gRPC servers that limit calls. Package
+// httplimit does the same for HTTP.
 //
 // # Usage
 //
@@ -22,7 +22,7 @@
 //
 // # Header metadata
 //
-// If a band was evaluated, the header metadata of the call, allowed or not, has
+// If a limit was evaluated, the header metadata of the call, allowed or rejected, has
 // x-ratelimit-limit, x-ratelimit-remaining, x-ratelimit-reset, ratelimit-policy and
 // ratelimit, as the documentation of package httplimit describes them. Metadata can
 // only be added: behind several interceptors each name has a value of each, the
@@ -30,7 +30,7 @@
 //
 // # Statuses
 //
-// A call that is refused ends with
+// A rejected call ends with
 //
 //	reason             code
 //	limited            RESOURCE_EXHAUSTED, with RetryInfo and QuotaFailure
@@ -39,17 +39,17 @@
 //	bad-path           INVALID_ARGUMENT
 //	too-many-rules     PERMISSION_DENIED
 //	missing-identity   PERMISSION_DENIED
-//	no-rule            PERMISSION_DENIED, if the engine refuses requests without a rule
+//	no-rule            PERMISSION_DENIED, if the engine rejects requests without a rule
 //	no-rule-set        UNAVAILABLE, likewise
 //	store-failure      UNAVAILABLE, of a rule that fails closed
 //
 // The reason is in an ErrorInfo, as LIMITED or COST_TOO_HIGH. The violations of a
-// QuotaFailure are the bands that refuse the call, named as in ratelimit-policy.
+// QuotaFailure are the limits that reject the call, named as in ratelimit-policy.
 //
 // Without a decision the code is INTERNAL if a function of an option failed,
 // DEADLINE_EXCEEDED if the deadline of the call has passed, and CANCELLED if the
-// client has gone. The error goes to the [Observer] or gRPC's log, and never into the
-// status. [WithRejection] replaces all of these statuses.
+// client has disconnected. The error goes to the [Observer] or gRPC's log, never into
+// the status. [WithRejection] replaces all of these statuses.
 //
 // # Handlers
 //

@@ -37,7 +37,7 @@ func serveMessages(g *gate, call *Call, srv any, ss grpc.ServerStream, handler g
 	return err
 }
 
-// Context returns a context that ends when a message is refused.
+// Context returns a context that ends when a message is rejected.
 func (s *messageStream) Context() context.Context { return s.ctx }
 
 // RecvMsg returns the next message when it has been admitted.

@@ -11,15 +11,15 @@ import (
 
 // Observer gets the result of each call: one for each, before the handler runs, and
 // one for each message that is decided. Its methods must be fast, and must not keep
-// or change their arguments. A fluxgate.Observer gets what the engine does.
+// or change their arguments. A fluxgate.Observer gets the events of the engine.
 type Observer interface {
-	// Decided is called when there is a decision, to pass or not.
+	// Decided is called for a call or message that was allowed or rejected.
 	Decided(call *Call, d *fluxgate.Decision)
-	// Skipped is called for a call whose method is excluded: it passes without a
+	// Skipped is called for a call whose method is excluded: it is allowed without a
 	// decision.
 	Skipped(call *Call)
-	// Failed is called when there is no decision because of err. The call does not
-	// pass. If the client has gone err is the error of the call's context.
+	// Failed is called if there is no decision because of err. The call is rejected. If
+	// the client has disconnected, err is the error of the call's context.
 	Failed(call *Call, err error)
 }
 

@@ -24,13 +24,12 @@ func WithoutMethods(patterns ...string) Option {
 }
 
 // WithReceivedMessages sets whether each message that a stream receives takes
-// tokens, before the handler gets it. A stream then takes none when it begins: it is
-// only refused if a rule denies it or the caller is in debt. A message that waits
-// for its tokens keeps the handler waiting, and one that is refused ends the stream.
-// Under a rule that limits how many requests there are at the same time a message
-// holds its slot until the handler asks for the next one. Unary calls are decided
-// once, as without this option. To limit the number of streams too, add other
-// interceptors. The default is false.
+// tokens, before the handler gets it. A stream then takes no tokens when it begins: it
+// is rejected only by a rule with the action deny, or if the caller is in debt. While a
+// message waits for its tokens, the handler waits. A rejected message ends the stream.
+// Under a limit on concurrent requests a message holds its slot until the handler asks
+// for the next message. Unary calls are decided once, as without this option. To limit
+// the number of streams too, add other interceptors. The default is false.
 func WithReceivedMessages(on bool) Option {
 	return middleware.Set(func(g *gate) { g.received = on })
 }
@@ -43,7 +42,7 @@ func WithSentMessages(on bool) Option {
 }
 
 // WithRuleSet sets the rule set. The default is the limiter's own. New fails if an engine
-// knows that there is no such rule set.
+// knows that the rule set does not exist.
 func WithRuleSet(id string) Option {
 	return func(g *gate) error { return g.SetRuleSet(id) }
 }
@@ -61,8 +60,8 @@ func WithCost(tokens int64) Option {
 }
 
 // WithCostFunc calls f for the cost of a call, or message, in tokens, such as the
-// size of its Message. A cost of 0 takes no tokens, and passes unless the caller is
-// in debt; a negative one fails the call.
+// size of its Message. A call with a cost of 0 takes no tokens, and is allowed unless
+// the caller is in debt. A negative cost fails the call.
 func WithCostFunc(f func(*Call) int64) Option {
 	return middleware.Needed("the function of WithCostFunc", f == nil, func(g *gate) { g.CostOf = f })
 }
@@ -100,14 +99,14 @@ func WithAmend(f func(call *Call, req *fluxgate.Request) error) Option {
 	return middleware.Needed("the function of WithAmend", f == nil, func(g *gate) { g.Amend = f })
 }
 
-// WithRejection calls f for the error that a call that does not pass ends with. If it
-// returns nil, and by default, that is the Status of rejection. The rate limit
-// headers are set already.
+// WithRejection calls f for the error of a rejected call. If f returns nil, and by
+// default, the error is the Status of the rejection. The rate limit headers are set
+// already.
 func WithRejection(f func(call *Call, rejection *Rejection) error) Option {
 	return middleware.Needed("the function of WithRejection", f == nil, func(g *gate) { g.reject = f })
 }
 
-// WithSettling adds an [Admission] to the context of calls that pass, so that
+// WithSettling adds an [Admission] to the context of allowed calls, so that
 // handlers can settle their cost. Without it [FromContext] finds none. Messages
 // cannot be settled.
 func WithSettling(on bool) Option {

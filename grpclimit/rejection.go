@@ -17,14 +17,14 @@ import (
 // errorDomain is who gives the reasons, in errdetails.ErrorInfo.
 const errorDomain = "fluxgate"
 
-// Rejection is the answer to a call or a message that does not pass.
+// Rejection is the answer to a rejected call or message.
 type Rejection struct {
 	// Status is the answer, unless the function of [WithRejection] returns another.
 	Status *status.Status
-	// Decision is why. It is zero if there is none because of Err.
+	// Decision is the decision. It is zero if there is none because of Err.
 	Decision fluxgate.Decision
-	// Err is why there is no decision: the client has gone, or a failure that must
-	// not be shown to it.
+	// Err is why there is no decision: the client has disconnected, or a failure that
+	// must not be shown to it.
 	Err error
 }
 
@@ -65,7 +65,7 @@ func failure(call *Call, err error) *Rejection {
 		code = codes.Unavailable
 	}
 	if end := call.ctx.Err(); end != nil && errors.Is(err, end) {
-		code, detail = status.FromContextError(end).Code(), "The client has gone."
+		code, detail = status.FromContextError(end).Code(), "The client disconnected."
 		if code == codes.DeadlineExceeded {
 			detail = middleware.DeadlineDetail
 		}

@@ -22,20 +22,20 @@
 //
 // # Response headers
 //
-// If a band was evaluated, the response to the request, allowed or not, has
+// If a limit was evaluated, the response to the request, allowed or rejected, has
 //
-//	X-RateLimit-Limit: 1000                                    of the binding band
+//	X-RateLimit-Limit: 1000                                    of the binding limit
 //	X-RateLimit-Remaining: 950
 //	X-RateLimit-Reset: 1700000003                              unix seconds: when it is full
-//	RateLimit-Policy: "rule-1.per-minute";q=1000;w=60          one entry for each band
+//	RateLimit-Policy: "rule-1.per-minute";q=1000;w=60          one entry for each limit
 //	RateLimit: "rule-1.per-minute";r=950;t=3
 //
 // The last two are those of the IETF's draft-ietf-httpapi-ratelimit-headers:
 // q tokens every w seconds; r tokens remain for the next t seconds.
-// In a rejection t is at most Retry-After. Bands of shadow rules are not shown,
-// and there are at most 8 entries, the binding band's among them. Behind
-// several middlewares the X-RateLimit headers are those of the tightest, or of
-// the one that rejects, and the lists have the entries of all.
+// In a rejection t is at most Retry-After. Limits of shadow rules are not shown.
+// There are at most 8 entries, including the binding limit. Behind several
+// middlewares the X-RateLimit headers are those of the tightest, or of the one that
+// rejects, and the lists have the entries of all.
 //
 // A rejected request gets a problem document (RFC 9457) that must not be cached:
 //
@@ -43,16 +43,16 @@
 //	limited            429, with Retry-After, type quota-exceeded and the violated policies
 //	cost-too-high      429, without Retry-After: it never fits
 //	denied             403
-//	bad-path           400: the path is too long, or routers may read it in several ways and the engine refuses that
+//	bad-path           400: the path is too long, or routers may read it in several ways and the engine rejects that
 //	too-many-rules     403: more rules match than can be evaluated
 //	missing-identity   403
-//	no-rule            403, if the engine refuses requests without a rule
+//	no-rule            403, if the engine rejects requests without a rule
 //	no-rule-set        503, likewise
 //	store-failure      503, of a rule that fails closed
 //
 // Without a decision the status is 500 if a function of an option failed, 503 if
-// the deadline of the request has passed, and 499, for logs only, if the client
-// has gone. The error goes to the [Observer] or the server's error log, and never
+// the deadline of the request has passed, and 499, for logs only, if the client has
+// disconnected. The error goes to the [Observer] or the server's error log, never
 // into the response. [WithRejection] replaces all of these responses.
 //
 // # Handlers

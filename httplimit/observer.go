@@ -11,15 +11,15 @@ import (
 
 // Observer gets the result of each request of a middleware: one call for each,
 // before the handler runs. Its methods must be fast, and must not keep or change
-// their arguments. A fluxgate.Observer gets what the engine does.
+// their arguments. A fluxgate.Observer gets the events of the engine.
 type Observer interface {
-	// Decided is called when there is a decision, to pass or not.
+	// Decided is called for a request that was allowed or rejected.
 	Decided(r *http.Request, d *fluxgate.Decision)
-	// Skipped is called for a request whose path is excluded: it passes without
+	// Skipped is called for a request whose path is excluded: it is allowed without
 	// a decision.
 	Skipped(r *http.Request)
-	// Failed is called when there is no decision because of err. The request
-	// does not pass. If the client has gone err is the error of the request's
+	// Failed is called if there is no decision because of err. The request is
+	// rejected. If the client has disconnected, err is the error of the request's
 	// context.
 	Failed(r *http.Request, err error)
 }

@@ -28,7 +28,7 @@ func WithoutPaths(patterns ...string) Option {
 }
 
 // WithRuleSet sets the rule set. The default is the limiter's own. New fails if an engine
-// knows that there is no such rule set.
+// knows that the rule set does not exist.
 func WithRuleSet(id string) Option {
 	return func(g *gate) error { return g.SetRuleSet(id) }
 }
@@ -45,9 +45,9 @@ func WithCost(tokens int64) Option {
 	return func(g *gate) error { return g.SetCost(tokens) }
 }
 
-// WithCostFunc calls f for the cost of a request in tokens. A cost of 0 takes no
-// tokens, and passes unless the caller is in debt; a negative one fails the
-// request.
+// WithCostFunc calls f for the cost of a request in tokens. A request with a cost of 0
+// takes no tokens, and is allowed unless the caller is in debt. A negative cost fails
+// the request.
 func WithCostFunc(f func(*http.Request) int64) Option {
 	return middleware.Needed("the function of WithCostFunc", f == nil, func(g *gate) { g.CostOf = f })
 }
@@ -85,13 +85,13 @@ func WithAmend(f func(r *http.Request, req *fluxgate.Request) error) Option {
 	return middleware.Needed("the function of WithAmend", f == nil, func(g *gate) { g.Amend = f })
 }
 
-// WithRejection calls f to answer a request that does not pass. The rate limit
-// headers and Retry-After are set already. The default is [Rejection.Write].
+// WithRejection calls f to answer a rejected request. The rate limit headers and
+// Retry-After are set already. The default is [Rejection.Write].
 func WithRejection(f func(w http.ResponseWriter, r *http.Request, rejection *Rejection)) Option {
 	return middleware.Needed("the function of WithRejection", f == nil, func(g *gate) { g.reject = f })
 }
 
-// WithSettling adds an [Admission] to the context of requests that pass, so that
+// WithSettling adds an [Admission] to the context of allowed requests, so that
 // handlers can settle their cost. Without it [FromContext] finds none.
 func WithSettling(on bool) Option {
 	return middleware.Set(func(g *gate) { g.Settling = on })

@@ -11,8 +11,8 @@ import (
 	"github.com/fluxgate/fluxgate/internal/middleware"
 )
 
-// StatusClientClosedRequest is the status of a request whose client has gone, for
-// the logs of outer handlers.
+// StatusClientClosedRequest is the status of a request whose client has disconnected,
+// for the logs of outer handlers.
 const StatusClientClosedRequest = 499
 
 // The problem type of the IETF's draft, and its title.
@@ -21,13 +21,13 @@ const (
 	quotaExceededTitle = "Request cannot be satisfied as assigned quota has been exceeded"
 )
 
-// Rejection is the answer to a request that does not pass.
+// Rejection is the answer to a rejected request.
 type Rejection struct {
-	// Problem is what [Rejection.Write] writes.
+	// Problem is the document that [Rejection.Write] writes.
 	Problem Problem
-	// Decision is why. It is zero if there is none because of Err.
+	// Decision is the decision. It is zero if there is none because of Err.
 	Decision fluxgate.Decision
-	// Err is why there is no decision: the client has gone, or a failure that
+	// Err is why there is no decision: the client has disconnected, or a failure that
 	// must not be shown to it.
 	Err error
 }
@@ -36,21 +36,21 @@ type Rejection struct {
 type Problem struct {
 	// Type is a URI, or empty if Status is enough.
 	Type string `json:"type,omitempty"`
-	// Title is what Type means.
+	// Title is the meaning of Type.
 	Title string `json:"title"`
 	// Status is the HTTP status.
 	Status int `json:"status"`
 	// Detail is what happened and what to do.
 	Detail string `json:"detail,omitempty"`
-	// Reason is the decision's.
+	// Reason is the reason of the decision.
 	Reason fluxgate.Reason `json:"reason,omitempty"`
-	// ViolatedPolicies are the policies that refuse the request, named as in
+	// ViolatedPolicies are the policies that reject the request, named as in
 	// RateLimit-Policy.
 	ViolatedPolicies []string `json:"violated-policies,omitempty"`
 }
 
 // Write writes the problem as the answer to a request: as JSON, or without a body
-// if the client has gone.
+// if the client has disconnected.
 func (rejection *Rejection) Write(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	for _, stale := range []string{"Content-Encoding", "Etag", "Last-Modified"} {

@@ -85,7 +85,7 @@ func TestRejection_StatusOfFailures(t *testing.T) {
 		{"anything", t.Context(), errors.New("secret"), 500, `{"title":"Internal Server Error","status":500}`},
 		{"somebody else's end", t.Context(), context.Canceled, 500, `{"title":"Internal Server Error","status":500}`},
 		{"a client that has gone", gone, context.Canceled, httplimit.StatusClientClosedRequest, ""},
-		{"a request that is late", late, context.DeadlineExceeded, 503, `{"title":"Service Unavailable","status":503,"detail":"The request ran out of time before it was let in."}`},
+		{"a request that is late", late, context.DeadlineExceeded, 503, `{"title":"Service Unavailable","status":503,"detail":"The deadline of the request passed before it was decided."}`},
 		{"a hook of a client that has gone", gone, fluxgate.ErrHook, 500, `{"title":"Internal Server Error","status":500}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -10,37 +10,36 @@ import (
 	"github.com/fluxgate/fluxgate/internal/period"
 )
 
-// BandKind is how a band counts.
+// BandKind is how a limit (band) counts.
 type BandKind string
 
-// The kinds of bands. Documents with another kind are refused, so that older
+// The kinds of bands. Documents with another kind are rejected, so that older
 // servers never misread newer rules.
 const (
 	// TokenBucket gets RefillTokens back every Refill, evenly.
 	TokenBucket BandKind = "token-bucket"
 	// Quota gets all tokens back when its Period of the calendar ends.
 	Quota BandKind = "quota"
-	// SlidingWindow never hands out more than Capacity in any interval of the
-	// length Refill.
+	// SlidingWindow allows at most Capacity in any interval of the length Refill.
 	SlidingWindow BandKind = "sliding-window"
-	// Concurrency admits at most Capacity requests at the same time. A request
-	// holds a slot until its receipt is settled, or for Hold if that never happens.
+	// Concurrency admits at most Capacity concurrent requests. A request holds a slot
+	// until its receipt is settled, or for Hold if that never happens.
 	Concurrency BandKind = "concurrency"
 )
 
 // Period is a period of the calendar, such as a month.
 type Period = calendar.Period
 
-// Band is one limit over time: a bucket that holds at most Capacity tokens,
-// which come back as its Kind says. A new bucket is full.
+// Band is a limit of a rule: a bucket that holds at most Capacity tokens. Kind is
+// how they come back. A new bucket is full.
 type Band struct {
-	// Label names the band within its rule. A band without one is known by
-	// its position.
+	// Label names the band within its rule. The position names a band without
+	// a label.
 	Label string
-	// Capacity is the most tokens the bucket holds: the largest burst.
+	// Capacity is the maximum number of tokens in the bucket: the largest burst.
 	Capacity int64
-	// RefillTokens come back every Refill. 0 means Capacity. Only a TokenBucket
-	// has them.
+	// RefillTokens is the number of tokens that come back every Refill. 0 means Capacity.
+	// It is for a TokenBucket only.
 	RefillTokens int64
 	// Refill is the period, from 1ms to 366 days. That of a SlidingWindow must be
 	// a multiple of 16µs, and a Quota has none.
@@ -51,11 +50,11 @@ type Band struct {
 	// IANA time zone database, or empty for UTC.
 	Period   Period
 	Timezone string
-	// Hold is how long a Concurrency band waits for a request that was lost.
+	// Hold is how long a request that is never settled holds a slot of a Concurrency band.
 	Hold time.Duration
 }
 
-// PerSecond is a band of n tokens a second, all of which may come at once.
+// PerSecond is a band of n tokens a second, with a burst of n.
 func PerSecond(n int64) Band { return Band{Capacity: n, Refill: time.Second} }
 
 // PerMinute is a band of n tokens a minute.
@@ -67,7 +66,7 @@ func PerHour(n int64) Band { return Band{Capacity: n, Refill: time.Hour} }
 // PerDay is a band of n tokens in 24 hours.
 func PerDay(n int64) Band { return Band{Capacity: n, Refill: 24 * time.Hour} }
 
-// Tokens is RefillTokens with its default.
+// Tokens returns RefillTokens, or its default.
 func (b Band) Tokens() int64 {
 	if b.RefillTokens == 0 {
 		return b.Capacity
@@ -75,7 +74,7 @@ func (b Band) Tokens() int64 {
 	return b.RefillTokens
 }
 
-// Name is the label, or made of the numbers, such as 100-per-1m.
+// Name returns the label, or a name from the numbers, such as 100-per-1m.
 func (b Band) Name() string {
 	if b.Label != "" {
 		return b.Label

@@ -12,34 +12,34 @@ import (
 // The measures that FluxGate knows. A rule may name any other, whose costs the
 // requests carry.
 const (
-	// MeasureRequests is what a rule counts that names nothing else.
+	// MeasureRequests is the measure of a rule that names none.
 	MeasureRequests = "requests"
-	// MeasureTokens are those of a language model. Without a cost table of its own
-	// each counts as one.
+	// MeasureTokens counts tokens of a language model. Without a cost table each token
+	// counts as one.
 	MeasureTokens = "tokens"
 )
 
 // CostTables are the cost tables of a rule set, by measure.
 type CostTables map[string]CostTable
 
-// CostTable has the weights of models, by name. "*" has those of every other model,
-// and is required: a caller must not pay nothing by naming an unknown model.
+// CostTable has the weights of models, by name. "*" has the weights of every other model.
+// It is required, so that an unknown model has a cost.
 type CostTable map[string]Weights
 
-// AnyModel is the entry of models that a table does not list.
+// AnyModel is the entry for models that are not in a table.
 const AnyModel = "*"
 
 // weightUnit is how many tokens a weight is the cost of.
 const weightUnit = 1_000_000
 
-// Weights are what a million tokens cost in the measure of their table. That of money
-// is a millionth of a currency: 2.50 dollars for a million tokens are 2,500,000.
+// Weights are the cost of a million tokens in the measure of the table. Money is in
+// millionths of a currency: 2.50 dollars for a million tokens are 2,500,000.
 type Weights struct {
 	Input       int64 `json:"input" minimum:"0" doc:"A million tokens of the prompt."`
 	CachedInput int64 `json:"cachedInput" minimum:"0" required:"false" doc:"A million cached tokens of the prompt. The default is input."`
 	Output      int64 `json:"output" minimum:"0" doc:"A million tokens of the answer."`
 	Reasoning   int64 `json:"reasoning" minimum:"0" required:"false" doc:"A million tokens of reasoning. The default is output."`
-	// MaxOutputTokens is the most that the model answers with. Estimates use it for
+	// MaxOutputTokens is the maximum of output tokens of the model. Estimates use it for
 	// requests that declare no maximum. 0 means that of "*".
 	MaxOutputTokens int64 `json:"maxOutputTokens,omitempty" minimum:"0" doc:"The most tokens of an answer if requests declare none."`
 }
@@ -62,15 +62,15 @@ func (w Weights) MarshalJSON() ([]byte, error) {
 	}{w.Input, unless(w.CachedInput, w.Input), w.Output, unless(w.Reasoning, w.Output), w.MaxOutputTokens})
 }
 
-// Cost is what tokens cost, rounded up once. The cached ones are a part of those of the input,
-// and those used for reasoning a part of the output.
+// Cost returns the cost of tokens, rounded up once. Cached tokens are a part of the input
+// tokens, and reasoning tokens a part of the output tokens.
 func (w *Weights) Cost(input, cached, output, reasoning int64) int64 {
 	return weightedSum([...]int64{input - cached, cached, output - reasoning, reasoning},
 		[...]int64{w.Input, w.CachedInput, w.Output, w.Reasoning})
 }
 
-// Most is the most that a request can cost: each token counts as the dearer kind. An output of 0
-// means the largest of the model.
+// Most returns the maximum cost of a request: each token counts as the more expensive kind. An
+// output of 0 means the maximum of the model.
 func (w *Weights) Most(input, output int64) int64 {
 	if output == 0 {
 		output = w.MaxOutputTokens
@@ -146,8 +146,8 @@ func decodeWeights(o *object) Weights {
 	return w
 }
 
-// PlainTokens is the table of a rule set that has none for tokens: each counts as one,
-// and a model answers with at most what other tables say.
+// PlainTokens is the table of a rule set without a table for tokens. Each token counts as
+// one, and the maximum output of a model is that of the other tables.
 func (c CostTables) PlainTokens() CostTable {
 	one := Weights{Input: weightUnit, CachedInput: weightUnit, Output: weightUnit, Reasoning: weightUnit}
 	plain := CostTable{AnyModel: one}

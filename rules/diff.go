@@ -7,13 +7,13 @@ import (
 	"slices"
 )
 
-// RuleDiff is the difference of one rule between two rule sets.
+// RuleDiff is the difference between two versions of a rule.
 type RuleDiff struct {
 	// Rule is its id, or [DiffCostTables].
 	Rule   string   `json:"rule" doc:"The rule, or \"cost tables\"."`
 	Change DiffKind `json:"change" enum:"added,removed,changed" doc:"How the rule differs."`
-	// Fields are those that differ; for an added or removed rule, all that are
-	// set.
+	// Fields are the fields that differ. For an added or removed rule they are all
+	// fields that are set.
 	Fields []FieldDiff `json:"fields,omitempty" nullable:"false" doc:"The fields that differ; of an added or removed rule, all."`
 }
 
@@ -105,7 +105,7 @@ func byID(set *Set) map[string]*Rule {
 }
 
 // Abridge shortens a diff to at most most bytes of JSON. It leaves out fields
-// first, then rules; left is how many rules are incomplete.
+// first, then rules. left is the number of incomplete rules.
 func Abridge(diffs []RuleDiff, most int) (short []RuleDiff, left int) {
 	room := most - len("null")
 	for i, d := range diffs {

@@ -42,7 +42,7 @@ type Editor interface {
 }
 
 const (
-	// MaxPage is the most entries that List and History return.
+	// MaxPage is the maximum number of entries that List and History return.
 	MaxPage = 1_000
 	// DefaultHistory is how many revisions of a rule set editors keep unless
 	// configured otherwise.
@@ -51,15 +51,15 @@ const (
 	// rule set have in total, unless configured otherwise. The current
 	// revision and the one before it are always kept.
 	DefaultHistoryBytes = 32 << 20
-	// MaxDocument is the longest JSON of a rule set that can be put.
+	// MaxDocument is the maximum size of the JSON of a rule set, in bytes.
 	MaxDocument = 12 << 20
 
 	maxAuthor  = 256
 	maxComment = 1_024
 )
 
-// PageSize returns how many entries List and History return at most for a limit:
-// the limit, or MaxPage if it is larger or not positive.
+// PageSize returns the maximum number of entries of List and History for a limit: the
+// limit, or MaxPage if the limit is larger or not positive.
 func PageSize(limit int) int {
 	if limit <= 0 || limit > MaxPage {
 		return MaxPage
@@ -122,7 +122,7 @@ type ConflictError struct {
 	RuleSetID string `json:"ruleSet" doc:"The rule set."`
 	// Base is the revision that the change was based on.
 	Base int64 `json:"base" doc:"The revision that the change was based on; 0 for a new rule set."`
-	// Current is the revision that exists, 0 if the rule set does not.
+	// Current is the current revision. It is 0 if the rule set does not exist.
 	Current int64 `json:"current" doc:"The current revision; 0 if the rule set does not exist."`
 }
 
@@ -133,7 +133,7 @@ func (e *ConflictError) Error() string {
 	case e.Current == 0:
 		return fmt.Sprintf("rule set %q is not at revision %d: it does not exist", e.RuleSetID, e.Base)
 	}
-	return fmt.Sprintf("rule set %q is at revision %d, not at %d: somebody else has changed it", e.RuleSetID, e.Current, e.Base)
+	return fmt.Sprintf("rule set %q is at revision %d, not at %d: another operator changed it", e.RuleSetID, e.Current, e.Base)
 }
 
 // Restore makes the rules of a former revision current again, under a new

@@ -14,7 +14,7 @@ import (
 
 // Parse reads a rule set from JSON: an id and its rules in the shape of
 // the control plane. Unknown fields are errors. Like [NewSet] it reports
-// everything that is wrong at once.
+// all problems at once.
 func Parse(data []byte) (*Set, error) {
 	if n := countValues(data); n > maxValues {
 		return nil, fmt.Errorf("reading a rule set: it has more than %d values", maxValues)

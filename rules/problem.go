@@ -12,16 +12,16 @@ import (
 	"github.com/fluxgate/fluxgate/internal/syntax"
 )
 
-// Problem is one thing that is wrong with a rule set, and where.
+// Problem is one problem of a rule set, with its position.
 type Problem struct {
 	// Code is the kind of problem, for programs.
 	Code ProblemCode
-	// Subject is what Path begins in, such as a MongoDB document. Empty means
-	// the rule set.
+	// Subject is the document that Path begins in, such as a MongoDB document. Empty
+	// means the rule set.
 	Subject string
-	// Path leads to the value. It is empty if the problem is about all of it.
+	// Path leads to the value. It is empty if the problem is about the whole document.
 	Path Path
-	// Message says what is wrong and what would be right.
+	// Message describes the problem and how to correct it.
 	Message string
 }
 
@@ -38,7 +38,7 @@ const (
 	CodeUnknownField ProblemCode = "unknown-field"
 	// CodeWrongType is a value of another type, such as a string for a number.
 	CodeWrongType ProblemCode = "wrong-type"
-	// CodeInvalidName is a key of a map that cannot be one.
+	// CodeInvalidName is an invalid key of a map.
 	CodeInvalidName ProblemCode = "invalid-name"
 	// CodeInvalidValue is a value that has the right type and is not allowed.
 	CodeInvalidValue ProblemCode = "invalid-value"
@@ -53,7 +53,7 @@ const (
 	CodeUnsupported ProblemCode = "unsupported"
 )
 
-// String is the place and the message.
+// String returns the position and the message.
 func (p Problem) String() string {
 	text := p.Message
 	if len(p.Path) > 0 {
@@ -69,8 +69,8 @@ func (p Problem) String() string {
 // field, or an int, the position in a list.
 type Path []any
 
-// String is the path as people write it, such as rules[3].bands[0].capacity. A
-// name that is not plain is quoted: when.headers["X.Tenant"].
+// String returns the path as text, such as rules[3].bands[0].capacity. A name with
+// special characters is quoted: when.headers["X.Tenant"].
 func (p Path) String() string {
 	var b strings.Builder
 	for i, element := range p {
@@ -89,8 +89,8 @@ func (p Path) String() string {
 	return b.String()
 }
 
-// Rule is the index of the rule that a path in a rule set leads into, and the
-// path inside that rule. The index is -1 where there is none.
+// Rule returns the index of the rule that a path in a rule set leads into, and the
+// path inside that rule. The index is -1 if the path leads into no rule.
 func (p Path) Rule() (index int, inside Path) {
 	if len(p) > 1 && p[0] == "rules" {
 		if i, ok := p[1].(int); ok {
@@ -128,7 +128,7 @@ type ValidationError struct {
 	Problems  []Problem
 }
 
-// Error has a line for each problem.
+// Error returns a line for each problem.
 func (e *ValidationError) Error() string {
 	var b strings.Builder
 	most := ""

@@ -7,29 +7,29 @@ import (
 )
 
 const (
-	// MaxRules is how many rules one rule set may have.
+	// MaxRules is the maximum number of rules in a rule set.
 	MaxRules = 10_000
 )
 
-// Set is an id and its rules, checked as a whole. It never changes; a new
-// version replaces it. [Compile] makes of it what an engine evaluates.
+// Set is an id and its rules, checked as a whole. It never changes: a new
+// version replaces it. [Compile] compiles it for an engine.
 type Set struct {
 	id         string
 	rules      []Rule // in the order they are evaluated
 	costTables CostTables
 }
 
-// NewSet checks the rules. If anything is wrong with any of them the error is a [*ValidationError] that lists all of it.
+// NewSet builds a set and checks its rules. The error is a [*ValidationError] with all problems.
 func NewSet(id string, rules ...Rule) (*Set, error) {
 	return newRuleSet(id, rules, nil, &problems{})
 }
 
-// WithRules is a rule set with the same id and cost tables, and other rules.
+// WithRules returns a rule set with the same id and cost tables, and other rules.
 func (s *Set) WithRules(rules ...Rule) (*Set, error) {
 	return newRuleSet(s.id, rules, s.costTables, &problems{})
 }
 
-// WithCostTables is a rule set with the same rules, and other cost tables.
+// WithCostTables returns a rule set with the same rules, and other cost tables.
 func (s *Set) WithCostTables(tables CostTables) (*Set, error) {
 	return newRuleSet(s.id, s.rules, tables, &problems{})
 }
@@ -55,19 +55,19 @@ func newRuleSet(id string, rules []Rule, tables CostTables, found *problems) (*S
 	return set, nil
 }
 
-// ID is the rule set's id.
+// ID returns the id of the rule set.
 func (s *Set) ID() string { return s.id }
 
-// Len is how many rules there are, disabled ones included.
+// Len returns the number of rules, including disabled ones.
 func (s *Set) Len() int { return len(s.rules) }
 
-// CostTables is a copy of the cost tables.
+// CostTables returns a copy of the cost tables.
 func (s *Set) CostTables() CostTables { return s.costTables.clone() }
 
-// At is rule i of those in the order they are evaluated. It must not be changed.
+// At returns rule i in evaluation order. The caller must not change it.
 func (s *Set) At(i int) *Rule { return &s.rules[i] }
 
-// Rule is a copy of the rule with an id, if there is one.
+// Rule returns a copy of the rule with an id, if it exists.
 func (s *Set) Rule(id string) (Rule, bool) {
 	for i := range s.rules {
 		if s.rules[i].ID == id {
@@ -77,7 +77,7 @@ func (s *Set) Rule(id string) (Rule, bool) {
 	return Rule{}, false
 }
 
-// Rules are copies of the rules in the order they are evaluated: by priority,
+// Rules returns copies of the rules in evaluation order: by priority,
 // ties by id.
 func (s *Set) Rules() iter.Seq[Rule] {
 	return func(yield func(Rule) bool) {

@@ -58,7 +58,7 @@ func validate(id string, rules []Rule, found *problems) {
 		}
 	}
 	if crossing > maxCrossing {
-		in.at("rules").add(CodeOutOfRange, "have %d path patterns with more than one **, at most %d are possible", crossing, maxCrossing)
+		in.at("rules").add(CodeOutOfRange, "have %d path patterns with more than one **, at most %d are allowed", crossing, maxCrossing)
 	}
 }
 
@@ -101,7 +101,7 @@ func validateDebits(r *Rule, in reporter) {
 		in.at("overdraft").add(CodeInconsistent, "is not possible with bands of kind %s", Concurrency)
 	}
 	if r.Overdraft && r.OnLimitExceed == WaitForRefill {
-		in.at("overdraft").add(CodeInconsistent, "is not possible with onLimitExceed %s: what has been used cannot wait", WaitForRefill)
+		in.at("overdraft").add(CodeInconsistent, "is not possible with onLimitExceed %s: usage that has happened cannot wait", WaitForRefill)
 	}
 	if r.CountRefused && (len(r.Bands) != 1 || r.Bands[0].Kind != Quota || r.Overdraft || r.OnLimitExceed == WaitForRefill) {
 		in.at("countRefused").add(CodeInconsistent,

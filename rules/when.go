@@ -13,7 +13,7 @@ import (
 	"github.com/fluxgate/fluxgate/internal/syntax"
 )
 
-// When narrows what a rule matches. Everything that is set must hold.
+// When has the conditions of a rule. All that are set must hold.
 type When struct {
 	Hosts []string `json:"hosts,omitempty" nullable:"false" doc:"Names, or *.example.com for every name below it."`
 	// A path that routers may read in several ways is left out only if all readings are.
@@ -71,7 +71,7 @@ func validateWhen(w *When, in reporter) {
 	checkEach(in.at("apiKeys"), w.APIKeys, maxIdentities, wrongAPIKey)
 }
 
-// Matching returns what the rule matches, for the matcher.
+// Matching returns the conditions of the rule for the matcher.
 func (r *Rule) Matching() match.Rule {
 	w := &r.When
 	return match.Rule{
@@ -182,12 +182,12 @@ func validateValues(m map[string][]string, validName func(string) bool, in repor
 	}
 }
 
-// MaxDescriptor is how many entries the descriptor of a rule may have.
+// MaxDescriptor is the maximum number of entries in the descriptor of a rule.
 const MaxDescriptor = match.MaxDescriptor
 
-// DescriptorMatch is what one entry of a descriptor must be: its Key, and its Value, or
-// foo* for values that begin with foo. Without a Value it is any but those of Except, which
-// has values in the same forms.
+// DescriptorMatch matches one entry of a descriptor by its Key and Value. foo* matches
+// values that begin with foo. Without a Value every value matches, except those in Except,
+// which has values in the same forms.
 type DescriptorMatch = match.DescriptorMatch
 
 func cloneDescriptor(list []DescriptorMatch) []DescriptorMatch {

@@ -70,6 +70,6 @@ func (a *App) reloadRules(r *http.Request) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), 5*time.Second)
 	defer cancel()
 	if err := a.feed.rules.Reload(ctx); err != nil {
-		a.log.Warn("rules changed, but this server cannot load them yet", "error", err)
+		a.log.Warn("rules changed, but this server cannot load them yet: the old rules stay in effect", "error", err)
 	}
 }

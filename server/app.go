@@ -166,14 +166,14 @@ func (a *App) drain(ctx context.Context) error {
 	defer cancel()
 	err := errors.Join(a.edge.shutdown(ctx), a.close())
 	if n := a.plane.FallbackStats().Pending; n > 0 {
-		a.log.Warn("Redis was not charged for tokens of the fallback: the server stopped", "tokens", n)
+		a.log.Warn("server stopped before it debited tokens granted locally from Redis: callers may use them again", "tokens", n)
 	}
 	a.log.Info("stopped")
 	return err
 }
 
 // Reload loads the rules, tokens and certificates now. If one of them is invalid, Reload
-// returns an error, and the former one stays in effect.
+// returns an error, and the former version stays in effect.
 func (a *App) Reload(ctx context.Context) error {
 	err := errors.Join(a.feed.rules.Reload(ctx), a.edge.guard.Reload(), a.edge.certs.load())
 	if err != nil {

@@ -54,7 +54,7 @@ var (
 	codec      = outCodec{rls.Codec()}
 	errLate    = status.Error(codes.DeadlineExceeded, "the message did not arrive in time")
 	errUnread  = status.Error(codes.ResourceExhausted, "the client does not read its answers")
-	errCrowded = status.Error(codes.ResourceExhausted, "too many messages arrive at the same time, and this one was the slowest")
+	errCrowded = status.Error(codes.ResourceExhausted, "too many concurrent messages, and this one was the slowest")
 )
 
 // arrivals are the calls whose message has not arrived. If they hold too much memory the

@@ -29,7 +29,7 @@ func (e *edge) connectionLimit(name string) int {
 	}
 	limit := min(e.config.MaxConnections, max(1, files/2))
 	if limit < e.config.MaxConnections {
-		e.log.Warn("server.max-connections is lowered: the process may open few files; raise the limit (ulimit -n, LimitNOFILE)",
+		e.log.Warn("server.max-connections is lowered to half of the files that the process may open; raise that limit (ulimit -n, LimitNOFILE)",
 			"maxConnections", limit, "configured", e.config.MaxConnections, "maxOpenFiles", files)
 	}
 	return limit
@@ -81,7 +81,7 @@ func (l *limitListener) Accept() (net.Conn, error) {
 	over := l.open.Add(1) > int64(l.limit)
 	if over {
 		l.overLimit.Add(1)
-		l.overLog.Log(context.Background(), l.log, slog.LevelError, "too many connections: requests on new ones get 503",
+		l.overLog.Log(context.Background(), l.log, slog.LevelError, "too many connections: requests on new connections get 503",
 			"listener", l.name, "limit", l.limit)
 	}
 	return &limitedConn{Conn: conn, listener: l, overLimit: over}, nil

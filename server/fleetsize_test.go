@@ -76,7 +76,7 @@ func TestDiagnose_Servers(t *testing.T) {
 		want doctor.Severity
 		says string
 	}{
-		"unknown": {nil, doctor.Watch, "each counts the whole limit"},
+		"unknown": {nil, doctor.Watch, "applies the whole limit"},
 		"known":   {[]string{"redis.expected-servers=3"}, doctor.Good, "1/3 of each limit"},
 		"fixed":   {[]string{"ratelimit.fallback-share=0.5"}, "", ""},
 	} {

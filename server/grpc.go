@@ -58,7 +58,7 @@ func (a *App) listenGRPC(ctx context.Context) error {
 			return a.edge.guard.Open() || access.From(ctx).May(config.RoleCheck, ruleSet)
 		},
 		Failed: func(ctx context.Context, err error) {
-			failures.Log(ctx, a.log, slog.LevelError, "cannot decide calls of Envoy or give back hits", "error", err)
+			failures.Log(ctx, a.log, slog.LevelError, "call of Envoy failed: it has no decision, or its hits were not given back", "error", err)
 		},
 	})
 	if err != nil {
@@ -177,7 +177,7 @@ func (e *edge) admit(ctx context.Context, method string) (context.Context, error
 	case who == nil:
 		return nil, status.Error(codes.Unauthenticated, detail)
 	case !who.MayAny(config.RoleCheck):
-		return nil, status.Error(codes.PermissionDenied, "The role check is needed, which "+who.Name+" does not have.")
+		return nil, status.Error(codes.PermissionDenied, who.Name+" does not have the role check.")
 	}
 	return access.With(ctx, who), nil
 }

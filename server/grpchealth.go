@@ -40,7 +40,7 @@ func (h *grpcHealth) Watch(_ *healthpb.HealthCheckRequest, stream grpc.ServerStr
 	connection, _ := peer.FromContext(stream.Context())
 	release, err := h.watchers.Take(stream.Context(), connection.Addr.String())
 	if err != nil {
-		return status.Error(codes.ResourceExhausted, "too many streams of health")
+		return status.Error(codes.ResourceExhausted, "too many health streams")
 	}
 	defer release()
 	ticker := time.NewTicker(time.Second)

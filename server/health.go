@@ -25,7 +25,7 @@ type Health struct {
 	Store    StoreHealth `json:"store"`
 	Rules    RulesHealth `json:"rules"`
 	TLS      *TLSHealth  `json:"tls,omitempty"`
-	// AuditError is why the admin API refuses changes.
+	// AuditError is why the admin API rejects changes.
 	AuditError string `json:"auditError,omitempty"`
 }
 
@@ -44,7 +44,7 @@ type StoreHealth struct {
 	Nodes    []NodeHealth `json:"nodes,omitempty"`
 	Warnings []string     `json:"warnings,omitempty"`
 	Error    string       `json:"error,omitempty"`
-	// Since is when the server began to connect, until it has.
+	// Since is when the server began to connect. It is empty once connected.
 	Since time.Time `json:"since,omitzero"`
 }
 
@@ -65,7 +65,7 @@ type NodeHealth struct {
 type RulesHealth struct {
 	Kind   string `json:"kind"` // file, envoy-files, xds, mongo or redis
 	Status string `json:"status"`
-	// Count is how many rule sets are in use, Failing how many of them have an error.
+	// Count is the number of rule sets in use, Failing the number of those with an error.
 	// Sets are the first maxSets, the default and those with an error before others.
 	Count   int             `json:"count"`
 	Failing int             `json:"failing,omitempty"`
@@ -229,7 +229,7 @@ func (h *Health) reason() string {
 			reasons = append(reasons, "rule set "+s.ID+": "+s.Error)
 		}
 	}
-	return cmp.Or(append(reasons, "a part of the Redis data has no server")...)
+	return cmp.Or(append(reasons, "a shard of Redis has no server")...)
 }
 
 func (a *App) storeHealth(ctx context.Context) StoreHealth {

@@ -254,7 +254,7 @@ func TestInsight_InvalidReports(t *testing.T) {
 	if len(fleet.Servers) != 1 || !fleet.Servers[0].Self || fleet.Problem != "" {
 		t.Errorf("%+v", fleet)
 	}
-	if lines := log.Lines("ignored the report of a server"); len(lines) != 1 || !strings.Contains(lines[0], "0000000000000001") {
+	if lines := log.Lines("report of a server is invalid"); len(lines) != 1 || !strings.Contains(lines[0], "0000000000000001") {
 		t.Errorf("logged %q", lines)
 	}
 }

@@ -54,7 +54,7 @@ func TestLeases_Default(t *testing.T) {
 		}
 	}
 	explained := r.do(t, http.MethodPost, "http://"+r.Addr("admin")+"/v1/rule-sets/api-limits/explain", `{"userId":"ada","path":"/orders"}`)
-	for _, want := range []string{`"fromMemory":"refusals and leases"`, `"fromMemory":"refusals; no leases: capacity 1 is below 40"`, `"fromMemory":"none: consistency is strict"`} {
+	for _, want := range []string{`"fromMemory":"rejections and local tokens"`, `"fromMemory":"rejections; no local tokens: capacity 1 is below 40"`, `"fromMemory":"none: consistency is strict"`} {
 		if !strings.Contains(explained.body, want) {
 			t.Errorf("%s is not in %s", want, explained.body)
 		}

@@ -68,5 +68,5 @@ func NewOperator(ctx context.Context, c *config.Config, rulesOnly bool, log *slo
 	return o, nil
 }
 
-// Close closes all that was opened.
+// Close closes the rules and the store.
 func (o *Operator) Close() error { return o.closers.close() }

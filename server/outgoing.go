@@ -52,7 +52,7 @@ type unsent struct {
 // Put implements [mem.BufferPool].
 func (u unsent) Put(*[]byte) { u.answer.Remove() }
 
-// Close implements [net.Conn]. Of a closed connection gRPC does not free the messages.
+// Close implements [net.Conn]. gRPC does not free the messages of a closed connection.
 func (c *client) Close() error {
 	c.out.Leave()
 	return c.Conn.Close()

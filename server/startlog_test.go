@@ -171,7 +171,7 @@ func TestLog_WhatStopsLimiting(t *testing.T) {
 			t.Fatalf("%d %s", a.status, a.body)
 		}
 	}
-	if lines := log.Lines("request refused: caller not authenticated"); len(lines) != 1 || !strings.Contains(lines[0], "/v1/check") {
+	if lines := log.Lines("request rejected: caller not authenticated"); len(lines) != 1 || !strings.Contains(lines[0], "/v1/check") {
 		t.Errorf("%d lines say that callers are refused: %s", len(lines), lines)
 	}
 	write(t, file, "id: api-limit\nrules: []\n")

@@ -53,7 +53,7 @@ func TestUnknownRuleSet(t *testing.T) {
 			t.Errorf("the metrics have no %s", want)
 		}
 	}
-	if lines := log.Lines("requests that name it are refused"); len(lines) != 1 {
+	if lines := log.Lines("requests that name it are rejected"); len(lines) != 1 {
 		t.Errorf("%d lines say what happens to requests: %q", len(lines), lines)
 	}
 	if lines := log.Lines("request failed without a decision"); len(lines) > 0 {

@@ -234,7 +234,7 @@ func TestXDS_Lifecycle(t *testing.T) {
 	xds.Run(t)
 	testenv.Eventually(t, "the removed limit is gone", func() bool { return limit() == "0" })
 	r.wantHealth(t, "up", "")
-	if lines := log.Lines("lost the xDS server"); len(lines) != 1 {
+	if lines := log.Lines("lost the connection to the xDS server"); len(lines) != 1 {
 		t.Errorf("%d lines about one loss", len(lines))
 	}
 }

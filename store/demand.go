@@ -21,52 +21,52 @@ type Key struct {
 // KeyID is the hashed identity in a [Key].
 type KeyID [16]byte
 
-// String is the id in hexadecimal.
+// String returns the id in hexadecimal.
 func (id KeyID) String() string { return hex.EncodeToString(id[:]) }
 
-// Demand is what one request wants of one bucket set.
+// Demand is the tokens that one request wants from one bucket set.
 type Demand struct {
 	// Key names the bucket set. The ids of the keys in one call differ.
 	Key Key
-	// Bands are what the bucket set is measured by, 1 to MaxBands. They come
-	// with the demand, so that a limit may come from anywhere. The list must
-	// not be changed after it was passed to a store.
+	// Bands are the limits of the bucket set, 1 to MaxBands. They come with the
+	// demand: the store does not know rules. The caller must not change the list
+	// after it was passed to a store.
 	Bands []ExactBand
 	// Cost is how many tokens to take from each band. A cost of 0 takes
 	// nothing.
 	Cost int64
-	// Min is the least that the demand accepts: it is granted the whole tokens
-	// that all of its bands have now, at most Cost. Where that is less than Min
-	// it is decided as a demand for Min tokens, which may wait: what is granted
-	// beyond Min never does. 0 means Cost, all or nothing.
+	// Min is the least number of tokens that the demand accepts. It is granted the
+	// whole tokens that all of its bands have now, at most Cost. If that is less than
+	// Min, it is decided as a demand for Min tokens, which may wait. 0 means Cost: all
+	// or nothing.
 	Min int64
-	// MaxWait is how long the caller would wait for its tokens.
+	// MaxWait is the longest time that the caller waits for its tokens.
 	MaxWait time.Duration
-	// Holder names the request where a band limits how many there are at the same
-	// time. It is random, and one for all demands of the request. A demand without
-	// it holds no slot: a charge for what has ended.
+	// Holder names the request under a limit on concurrent requests. It is random, and
+	// the same for all demands of the request. A demand without a Holder holds no slot:
+	// it charges for a request that has ended.
 	Holder HolderID
-	// Strict demands are not answered from the memory of the gateway, and Leased ones may be
+	// Strict demands are not answered from the memory of the process, Leased demands may be
 	// from the first on. They are for stores that wrap another: see package store/lease.
 	Strict, Leased bool
-	// Charging demands come before a charge of what was granted without the store. After an
-	// outage a shared store refuses other demands with [ErrNotSent] for a while, until all
-	// gateways can have charged it.
+	// Charging demands come before tokens that were granted without the store are debited.
+	// After an outage a shared store rejects other demands with [ErrNotSent] for a while, until
+	// all processes have had time to debit theirs.
 	Charging bool
-	// Shadow demands are measured and never reject.
+	// Shadow demands are counted and never reject.
 	Shadow bool
-	// Overdraft demands are debited in any case, also where the request is
-	// rejected: for what has been used already. Each band is debited up to the
-	// largest debt, which is that of settlements. The demand fits while every
-	// band has more than 0 left before the debit. It has no Min and no MaxWait.
+	// Overdraft demands are debited even if the request is rejected: for usage that has
+	// already happened. Each band is debited up to the largest debt, which is that of
+	// settlements. The demand fits while every band has more than 0 left before the
+	// debit. It has no Min and no MaxWait.
 	Overdraft bool
-	// Alternative demands reject if none of those in one call fits. They count refused hits.
+	// Alternative demands reject only if none of them in one call fits. They count rejected hits.
 	Alternative bool
 }
 
-// CountsRefused reports whether the band of the demand counts refused hits: the demand is
-// over if more than the capacity is used with it, and is then debited whatever becomes of
-// the request. It has one band, and no Min and no MaxWait.
+// CountsRefused reports whether the band of the demand counts rejected hits: the demand is
+// over if more than the capacity is used with it, and is then debited even if the request
+// is rejected. It has one band, and no Min and no MaxWait.
 func (d *Demand) CountsRefused() bool { return len(d.Bands) == 1 && d.Bands[0].CountsRefused }
 
 // Debited reports whether a demand with this status is debited also if the request is
@@ -75,7 +75,7 @@ func (d *Demand) Debited(s Status) bool {
 	return d.Overdraft && s != Unavailable || d.CountsRefused() && (s == Rejected || s == TooCostly)
 }
 
-// Minimum is Min with its default.
+// Minimum returns Min, or its default.
 func (d *Demand) Minimum() int64 {
 	if d.Min == 0 {
 		return d.Cost
@@ -91,10 +91,10 @@ func (d *Demand) countsSoundly() bool {
 	return d.CountsRefused() && d.Bands[0].Kind == bucket.Quota && d.Min == 0 && d.MaxWait == 0 && !d.Overdraft
 }
 
-// CheckDemands refuses demands that break the contract. Stores call it first.
+// CheckDemands returns an error for demands that break the contract. Stores call it first.
 func CheckDemands(demands []Demand) error {
 	if len(demands) > MaxMatches {
-		return fmt.Errorf("%w: %d demands at once, at most %d are possible", ErrDemand, len(demands), MaxMatches)
+		return fmt.Errorf("%w: %d demands at once, at most %d are allowed", ErrDemand, len(demands), MaxMatches)
 	}
 	for i := range demands {
 		d := &demands[i]
@@ -108,7 +108,7 @@ func CheckDemands(demands []Demand) error {
 		case len(d.Bands) == 0 || len(d.Bands) > MaxBands:
 			return fmt.Errorf("%w: %d bands", ErrDemand, len(d.Bands))
 		case d.MaxWait < 0 || d.MaxWait > MaxWait:
-			return fmt.Errorf("%w: a wait of %v, at most %v is possible", ErrDemand, d.MaxWait, MaxWait)
+			return fmt.Errorf("%w: a wait of %v, at most %v is allowed", ErrDemand, d.MaxWait, MaxWait)
 		}
 		slots, counts := 0, d.Alternative
 		for j := range d.Bands {
@@ -122,7 +122,7 @@ func CheckDemands(demands []Demand) error {
 			}
 		}
 		if counts && !d.countsSoundly() {
-			return fmt.Errorf("%w: counting refused hits takes one quota, "+
+			return fmt.Errorf("%w: counting rejected hits takes one quota, "+
 				"without a least cost, a wait or an overdraft, and an alternative does so", ErrDemand)
 		}
 		if slots > 1 {

@@ -10,19 +10,19 @@ type Status uint8
 
 // The statuses.
 const (
-	// OK means that the demand fits: it was taken if all were admitted.
+	// OK means that the demand fits. Its tokens were taken if all demands were admitted.
 	OK Status = iota
-	// Rejected means that it does not fit yet.
+	// Rejected means that the demand does not fit yet.
 	Rejected
-	// TooCostly means that it can never fit: a band holds less than its cost.
+	// TooCostly means that the demand never fits: its cost is above the capacity of a band.
 	TooCostly
 	// Unavailable means that the store could not decide.
 	Unavailable
-	// NotAsked means that another demand of the request was known not to fit.
+	// NotAsked means that the store was not asked, since another demand of the request does not fit.
 	NotAsked
 )
 
-// String is the status in words.
+// String returns the status as text.
 func (s Status) String() string {
 	if int(s) < len(statusNames) {
 		return statusNames[s]
@@ -45,16 +45,16 @@ type Source uint8
 const (
 	// FromStore is the shared store, or the only one.
 	FromStore Source = iota
-	// FromLease are tokens that were taken in advance.
+	// FromLease means tokens that were taken in advance.
 	FromLease
 	// FromNegativeCache is an earlier answer that is still valid.
 	FromNegativeCache
-	// FromFallback is the store in this process while the shared one is
+	// FromFallback is the store in this process while the shared store is
 	// unavailable.
 	FromFallback
 )
 
-// String is the source in words.
+// String returns the source as text.
 func (s Source) String() string {
 	if int(s) < len(sourceNames) {
 		return sourceNames[s]
@@ -70,20 +70,20 @@ func ParseSource(s string) (Source, bool) {
 	return Source(max(0, i)), i >= 0
 }
 
-// Admission is what a Take or a Peek decided for its demands together.
+// Admission is the combined result of all demands of a Take or a Peek.
 type Admission uint8
 
 // The admissions.
 const (
 	// Undecided means that the store could not decide an enforced demand, and
-	// that none of the others keeps the request from passing. Those with
-	// status OK were taken.
+	// that no other demand rejects the request. Demands with status OK were
+	// taken.
 	Undecided Admission = iota
-	// Admitted means that every enforced demand fits. Those with status OK
+	// Admitted means that every enforced demand fits. Demands with status OK
 	// were taken.
 	Admitted
 	// NotAdmitted means that an enforced demand does not fit. Nothing was
-	// taken but what is [Demand.Debited].
+	// taken, except for demands that are [Demand.Debited].
 	NotAdmitted
 )
 
@@ -101,14 +101,14 @@ type Outcome struct {
 type Result struct {
 	Status Status
 	Source Source
-	// Granted is how many tokens were taken from each band, or in a Peek would
-	// have been. For an overdraft it is the smallest debit of a band.
+	// Granted is how many tokens were taken from each band, or would be in a Peek.
+	// For an overdraft it is the smallest debit of a band.
 	Granted int64
 	// Now is the clock that decided, in microseconds since 1970. The shards
 	// of a cluster each have their own.
 	Now int64
-	// Wait is how long until the tokens of an OK demand are due, or until a
-	// Rejected one would fit with its Min.
+	// Wait is the time until the tokens of an OK demand are due, or until a
+	// Rejected demand would fit with its Min.
 	Wait time.Duration
 	// Bands has one entry per band.
 	Bands []BandResult
@@ -116,15 +116,15 @@ type Result struct {
 
 // BandResult is the state of one band after the decision.
 type BandResult struct {
-	// Remaining is how many whole tokens are left.
+	// Remaining is the number of whole tokens left.
 	Remaining int64
-	// Owed is how many tokens are booked beyond the capacity, rounded up: debt
-	// from a settlement, or reservations of requests that wait. Nothing fits
-	// before they have come back.
+	// Owed is the number of tokens booked beyond the capacity, rounded up: debt
+	// from a settlement, or reservations of waiting requests. Nothing fits until
+	// they have come back.
 	Owed int64
 	// Wait is this band's part in the wait of its demand.
 	Wait time.Duration
-	// FullAfter is how long until the bucket is full.
+	// FullAfter is the time until the bucket is full.
 	FullAfter time.Duration
 }
 
@@ -149,9 +149,9 @@ func (o *Outcome) Prepare(demands []Demand) {
 	}
 }
 
-// Decide sets the admission from the statuses of the results, and Granted to 0
-// where nothing is taken for it. Stores call it once every result has its
-// status and what it could be granted.
+// Decide sets the admission from the statuses of the results, and Granted to 0 for
+// demands that take nothing. Stores call it when every result has its status and
+// the tokens that it could be granted.
 func (o *Outcome) Decide(demands []Demand) {
 	o.Admission = o.admission(demands)
 	for i := range demands {

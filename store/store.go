@@ -1,10 +1,10 @@
-// Package store is the contract between engines and the stores that keep buckets: what a
-// request demands of them, what they answer, and what it takes to settle that later.
+// Package store is the contract between engines and stores: the demands of a request, the
+// outcome, and the takes that are settled later. Stores keep buckets.
 //
-// A store decides all demands of a request at once, and keeps the limits exactly: the
+// A store decides all demands of a request at once, and applies the limits exactly. The
 // bands come with the demand, in the integers that every store computes with. Packages
-// store/memstore and store/redisstore are stores, store/lease wraps one, and
-// store/storetest is the suite that each must pass.
+// store/memstore and store/redisstore are stores. Package store/lease wraps a store.
+// Package store/storetest is the suite that each store must pass.
 package store
 
 import (
@@ -20,19 +20,18 @@ import (
 // of goroutines. A store that only this process uses embeds [Unshared]. The
 // package store/storetest has the suite that every Store must pass.
 type Store interface {
-	// Take takes from every band of every demand, or from none, and writes
-	// what happened into out, which the caller owns and may have used before
-	// (see [Outcome.Prepare]).
+	// Take takes from every band of every demand, or from none, and writes the
+	// outcome into out, which the caller owns and may have used before (see
+	// [Outcome.Prepare]).
 	//
-	// An enforced demand that does not fit, waiting included, keeps all of them
-	// from taking anything. A shadow demand takes where it fits and never keeps
-	// others from it. An overdraft is debited whatever becomes of the others, and so is a
-	// demand that counts refused hits where it does not fit. Alternative demands keep the
-	// others from taking if none of them fits. A demand that could not be decided is
-	// Unavailable and is ignored. An error means that nothing could be decided.
+	// If an enforced demand does not fit, even with waiting, no demand takes anything. A
+	// shadow demand takes if it fits, and never rejects. An overdraft is always debited, and
+	// so is a demand that counts rejected hits and does not fit. Alternative demands reject if
+	// none of them fits. A demand that could not be decided is Unavailable and is ignored. An
+	// error means that nothing could be decided.
 	//
-	// At most MaxMatches demands are possible at once. The caller may reuse
-	// them when Take returns.
+	// At most MaxMatches demands are allowed in one call. The caller may reuse them
+	// when Take returns.
 	Take(ctx context.Context, demands []Demand, out *Outcome) error
 
 	// Peek reports whether Take would admit the demands and after which wait,
@@ -40,62 +39,60 @@ type Store interface {
 	// the take.
 	Peek(ctx context.Context, demands []Demand, out *Outcome) error
 
-	// Settle corrects what was taken to the cost that is known now, one for
-	// each take: it gives back, as far as that cannot be handed out twice, or
-	// charges, into bounded debt. It calls [CheckTakes] first, and returns one
-	// settlement for each take. If there is an error, takes that it concerns
-	// have the zero Settlement. Those that did not reach the server are no
-	// error: see [Settlement.NotSent].
+	// Settle corrects takes to their actual costs, one cost for each take. It gives
+	// tokens back, except those that could then be taken twice, or charges more, into
+	// bounded debt. It calls [CheckTakes] first, and returns one settlement for each
+	// take. Takes that failed have the zero Settlement. A settlement that did not reach
+	// the server is not an error: see [Settlement.NotSent].
 	Settle(ctx context.Context, takes Takes, actual []int64) ([]Settlement, error)
 
-	// Extend renews the slots that are held, each for the hold of its band from
-	// now. It reports for each take whether it still held all of its slots,
-	// which one without slots does. A lost slot does not keep others from being
-	// renewed, and neither does a failure: takes that failed are reported as not
-	// held.
+	// Extend renews slots, each for the hold of its band from now. It reports for
+	// each take whether it still held all of its slots. A take without slots counts
+	// as held, a take that failed as not held. After a lost slot or a failure the
+	// other slots are still renewed.
 	Extend(ctx context.Context, takes Takes) (held []bool, err error)
 
-	// Reset fills buckets, and reports whether it did: see [Reset].
+	// Reset resets buckets to full, and reports whether it did: see [Reset].
 	Reset(ctx context.Context, what Reset) (did bool, err error)
 
-	// Resets grows with each reset that the store has seen of other gateways.
-	// What was known of its buckets before may be void.
+	// Resets grows with each reset of another process that the store has seen. Earlier
+	// knowledge of its buckets may then be wrong.
 	Resets() uint64
 
-	// Gateways returns how many gateways used the store when it was last
-	// available, or 0 if gateways do not share it.
+	// Gateways returns how many processes used the store when it was last
+	// available, or 0 if processes do not share it.
 	Gateways() int
 
-	// FromMemory says in words which answers to a demand may come from the
-	// memory of this process although gateways share the store, and why others
-	// may not. It is empty if none do.
+	// FromMemory describes which answers to a demand may come from the memory
+	// of this process although processes share the store, and why others may
+	// not. It is empty if the store decides every demand.
 	FromMemory(d *Demand) string
 
 	// Now returns the time of the clock that decides, as far as it is known: see [Clock].
 	Now() time.Time
 
-	// Salt is mixed into every key. All processes that share the buckets share
-	// it.
+	// Salt is mixed into every key. All processes that share the buckets have
+	// the same salt.
 	Salt() []byte
 
-	// Close ends what the store started itself.
+	// Close ends the goroutines and connections that the store started.
 	Close() error
 }
 
-// Reset says which buckets to fill: those of one caller, or without an ID all of
-// a rule, or without a Rule all of a rule set. It costs the same however many
-// there are.
+// Reset names the buckets to reset to full: those of one caller, all of a rule if it
+// has no ID, or all of a rule set if it has no Rule. The cost does not depend on
+// their number.
 type Reset struct {
 	Key
-	// Mark names a reset of a rule or a rule set that several gateways want. A
-	// shared store does it once, for the first of them. Empty means a reset of
-	// its own.
+	// Mark names a reset of a rule or a rule set that several processes request. A
+	// shared store does it once, for the first of them. Empty means a separate
+	// reset.
 	Mark string
 	// Exists reports whether a rule of the rule set exists. A store that keeps
 	// track of a bounded number of resets for each rule set forgets those of
-	// deleted rules if it needs the room: a rule that is added again may find
-	// the buckets it had before its reset. Without it, or if all rules exist,
-	// it refuses more with an [ErrTooManyResets].
+	// deleted rules if it needs the room. A rule that is added again may then find
+	// the buckets it had before its reset. Without Exists, or if all rules exist,
+	// the store rejects further resets with an [ErrTooManyResets].
 	Exists func(rule string) bool
 }
 
@@ -110,7 +107,7 @@ type Fallback interface {
 	SetLevel(d *Demand, r *Result)
 }
 
-// Unshared is what a [Store] embeds that only this process uses.
+// Unshared is embedded by a [Store] that only this process uses.
 type Unshared struct{}
 
 // Gateways implements [Store].
@@ -143,20 +140,20 @@ func (c *Clock) Now() time.Time {
 	return time.Now()
 }
 
-// Bounds of what a demand may ask for.
+// The bounds of demands.
 const (
-	// MaxBands is how many bands one bucket set may have.
+	// MaxBands is the maximum number of bands of a bucket set.
 	MaxBands = bucket.MaxBands
 	// MaxWait is the longest wait.
 	MaxWait = bucket.MaxWait
-	// MaxMatches is how many demands there may be for one request.
+	// MaxMatches is the maximum number of demands of a request.
 	MaxMatches = 64
 )
 
 // ExactBand is a band in the integers that stores compute with.
 type ExactBand = bucket.Band
 
-// HolderID names a request that is under way.
+// HolderID names a running request.
 type HolderID = bucket.HolderID
 
 // ErrTooManyResets is wrapped by errors of [Store.Reset]: more rules of a rule
@@ -165,9 +162,9 @@ type HolderID = bucket.HolderID
 var ErrTooManyResets = errors.New("too many resets")
 
 // ErrNotSent is wrapped by errors about calls that were not sent, because the
-// server is known not to answer: nothing was taken.
+// server does not answer. Nothing was taken.
 var ErrNotSent = errors.New("the call was not sent")
 
-// ErrRefused is wrapped by errors about calls that the server refused, for example
-// because it is out of memory: nothing was taken.
-var ErrRefused = errors.New("the call was refused")
+// ErrRefused is wrapped by errors about calls that the server rejected, for example
+// because it is out of memory. Nothing was taken.
+var ErrRefused = errors.New("the call was rejected")

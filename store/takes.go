@@ -12,8 +12,8 @@ import (
 type Taken struct {
 	Key   Key
 	Bands []ExactBand
-	// Cost is what every band was debited. Bands may have been debited more, up
-	// to Asked, by an overdraft that the largest debt of another band cut.
+	// Cost is the debit of every band. An overdraft that the largest debt of one band
+	// cut may have debited other bands more, up to Asked.
 	Cost, Asked int64
 	Source      Source
 	// At is when it was taken, by the store's clock in microseconds.
@@ -21,15 +21,15 @@ type Taken struct {
 	// Due is when the tokens of each band were due, and for a quota when its period
 	// ends, by the store's clock in microseconds. Nil means at once.
 	Due []int64
-	// Holder is who holds slots of bands that limit requests at the same time.
+	// Holder is the request that holds slots of limits on concurrent requests.
 	Holder HolderID
 }
 
-// HoldsSlot reports whether it holds a slot of requests at the same time.
+// HoldsSlot reports whether the take holds a slot of a limit on concurrent requests.
 func (t *Taken) HoldsSlot() bool { return slices.ContainsFunc(t.Bands, bucket.IsConcurrency) }
 
-// Correction is the cost to settle a take at, given its actual cost: what is
-// between Cost and Asked was debited where there was room. Stores use it.
+// Correction returns the cost to settle a take at, given its actual cost. Tokens
+// between Cost and Asked were debited where there was room. Stores use it.
 func (t *Taken) Correction(actual int64) int64 {
 	if actual <= t.Cost || t.Asked <= t.Cost {
 		return actual
@@ -40,19 +40,18 @@ func (t *Taken) Correction(actual int64) int64 {
 // Settlement is the result of settling one take, or all of a request together, in whole
 // tokens. Of several bands it is that of the band that changed least.
 type Settlement struct {
-	// Returned came back. It may be less than the difference: what could
-	// have been handed out twice does not come back.
+	// Returned is the number of tokens that came back. It may be less than the
+	// difference: tokens that could be taken twice do not come back.
 	Returned int64
-	// Charged was taken in addition. It may be less than the difference: debt
-	// is bounded.
+	// Charged is the number of tokens taken in addition. It may be less than the
+	// difference: debt is bounded.
 	Charged int64
-	// NotSent is why a store did not get the settlement, or refused it: nothing was settled,
-	// and it may be sent again. An engine does so when the store is available.
+	// NotSent is why a store did not get the settlement, or rejected it. Nothing was settled,
+	// and it may be sent again. An engine sends it again when the store is available.
 	NotSent error
 }
 
-// SettleError joins the error of a Settle with why the store did not get the takes that it did
-// not get.
+// SettleError joins the error of a Settle with the reasons in [Settlement.NotSent].
 func SettleError(settled []Settlement, err error) error {
 	errs := []error{err}
 	for i := range settled {
@@ -64,7 +63,7 @@ func SettleError(settled []Settlement, err error) error {
 // Takes are the bucket sets that were taken from for one request.
 type Takes []Taken
 
-// NewTakes is what a Take granted.
+// NewTakes returns the takes that a Take granted.
 func NewTakes(demands []Demand, out *Outcome) Takes {
 	var takes Takes
 	for i := range demands {
@@ -93,8 +92,8 @@ func NewTakes(demands []Demand, out *Outcome) Takes {
 	return takes
 }
 
-// Due is when the tokens of a band were due, and for a quota when its period ends. A quota
-// that is not used is full now, and one in debt only at the end of a later period.
+// Due returns when the tokens of a band were due, and for a quota when its period ends. An
+// unused quota is full now, a quota in debt at the end of a later period.
 func (d *Demand) Due(j int, r *Result) int64 {
 	band := &r.Bands[j]
 	switch {
@@ -106,8 +105,8 @@ func (d *Demand) Due(j int, r *Result) int64 {
 	return r.Now + band.FullAfter.Microseconds()
 }
 
-// Withdrawal is what must be given back if the request is refused: what a Take
-// granted, without what is [Demand.Debited].
+// Withdrawal returns the takes to give back if the request is rejected: those that
+// a Take granted, without those that are [Demand.Debited].
 func Withdrawal(demands []Demand, out *Outcome) Takes {
 	return slices.DeleteFunc(NewTakes(demands, out), func(t Taken) bool {
 		i := slices.IndexFunc(demands, func(d Demand) bool { return d.Key.ID == t.Key.ID })
@@ -115,11 +114,11 @@ func Withdrawal(demands []Demand, out *Outcome) Takes {
 	})
 }
 
-// Same is one actual cost for all takes, as [Store.Settle] expects it.
+// Same returns one actual cost for all takes, as [Store.Settle] expects it.
 func (t Takes) Same(actual int64) []int64 { return slices.Repeat([]int64{actual}, len(t)) }
 
-// CheckTakes refuses takes that no store can settle, and costs that are negative or not one
-// for each take. Stores call it first.
+// CheckTakes returns an error for takes that no store can settle, for negative costs, and if
+// the number of costs is not that of the takes. Stores call it first.
 func CheckTakes(takes Takes, actual []int64) error {
 	if len(takes) == 0 || len(actual) != len(takes) {
 		return fmt.Errorf("%w: %d actual costs for %d takes", ErrDemand, len(actual), len(takes))

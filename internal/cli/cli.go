@@ -108,7 +108,7 @@ func newRoot(version string) *cobra.Command {
 	root := group(&cobra.Command{
 		Use:   "fluxgate",
 		Short: "Distributed rate limiting in front of your APIs",
-		Long:  "fluxgate decides for every request that reaches an API whether it may pass now.\n\n" + exitCodesHelp(),
+		Long:  "fluxgate decides whether a request to an API is allowed now.\n\n" + exitCodesHelp(),
 		Example: `  fluxgate serve --set rules.file=rules.yaml --set redis.enabled=false
   fluxgate check --user ada --path /api/orders
   fluxgate rules apply -f rules.yaml

@@ -16,9 +16,9 @@ func newBucketPeek() *cobra.Command {
 	var request requestFlags
 	var only []string
 	cmd := &cobra.Command{
-		Use: "peek", Short: "Show what the caller of a request has left", Args: noArgs,
-		Long: `Show what the caller of a request has left under the rules that apply to it, or under the rules of --rule whether they
-apply or not. Nothing is taken.`,
+		Use: "peek", Short: "Show the remaining tokens of the caller of a request", Args: noArgs,
+		Long: `Show the remaining tokens of the caller of a request under the rules that apply, or under the rules of --rule whether
+they apply or not. Nothing is taken.`,
 		Example: `  fluxgate bucket peek --rule-set api-limits --user ada --path /api/orders
   fluxgate bucket peek --rule-set api-limits --rule per-user --user ada --output json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -31,14 +31,14 @@ apply or not. Nothing is taken.`,
 		},
 	}
 	from.flags(cmd, asTable, asJSON, asYAML)
-	cmd.Flags().StringArrayVar(&only, "rule", nil, "a rule; can be given several times (default: all that apply)")
+	cmd.Flags().StringArrayVar(&only, "rule", nil, "a rule; can be given several times (default: all rules that apply)")
 	request.flags(cmd, &from, ruleSetHelp)
 	return cmd
 }
 
 func writeBuckets(out io.Writer, found []admin.Bucket) {
 	if len(found) == 0 {
-		printf(out, "no bucket: no applying rule counts this request, see fluxgate explain\n")
+		printf(out, "no bucket: no rule that applies counts this request; see fluxgate explain\n")
 	}
 	t := newBandTable()
 	for i := range found {

@@ -29,7 +29,7 @@ func newBucketReset() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "reset --rule-set ID", Short: "Reset buckets to full", Args: noArgs,
 		Long: `Reset buckets to full: the bucket of one caller under a rule, identified by a request or by its key; all buckets of a
-rule; or all of a rule set. The last two ask for confirmation. A request must have everything that the rule counts by,
+rule; or all of a rule set. The last two ask for confirmation. A request must have every value that the rule counts by,
 such as a user.`,
 		Example: `  fluxgate bucket reset --rule-set api-limits --rule per-user --user ada
   fluxgate bucket reset --rule-set api-limits --rule per-user --key 5f0c9a1b7d2e4f60a1b2c3d4e5f607188c0d96e2f1a43b75
@@ -50,7 +50,7 @@ such as a user.`,
 	f.target.flags(cmd)
 	f.confirm.flag(cmd)
 	cmd.Flags().StringVar(&f.rule, "rule", "", "the rule (default: all rules)")
-	cmd.Flags().StringVar(&f.key, "key", "", "the bucket of one caller, as peek and explain show it")
+	cmd.Flags().StringVar(&f.key, "key", "", "the key of one caller's bucket, as peek and explain show it")
 	f.request.flags(cmd, &f.target, "the rule set")
 	return cmd
 }

@@ -148,7 +148,7 @@ func TestBucket_PeekAndReset(t *testing.T) {
 			{command: "bucket peek --rule-set nope", code: exitError, stderr: "see fluxgate rules list"},
 			{command: "bucket peek --rule-set api-limits --rule nope", code: exitError, stderr: "there is no such rule"},
 			{command: "bucket peek --rule-set api-limits --rule off", code: exitError, stderr: "is disabled"},
-			{command: "bucket peek --rule-set api-limits --rule keyed", code: exitError, stderr: "refuses a request without apiKey"},
+			{command: "bucket peek --rule-set api-limits --rule keyed", code: exitError, stderr: "rejects a request without apiKey"},
 		})
 	})
 }

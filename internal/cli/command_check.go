@@ -25,8 +25,8 @@ type checkFlags struct {
 func newCheck() *cobra.Command {
 	var f checkFlags
 	cmd := &cobra.Command{
-		Use: "check", Short: "Ask a server whether a request may pass", Args: noArgs,
-		Long: `Ask a server whether a request may pass, and take its tokens. With --peek nothing is taken.
+		Use: "check", Short: "Ask a server whether a request is allowed", Args: noArgs,
+		Long: `Ask a server whether a request is allowed, and take its tokens. With --peek nothing is taken.
 The exit code is 0 if the request is allowed, 3 if it is rejected, and 5 if the rule set does not exist.`,
 		Example: `  fluxgate check --user ada --path /api/orders --method POST
   fluxgate check --ip 192.0.2.7 --attribute tier=premium --peek --output json
@@ -49,7 +49,7 @@ The exit code is 0 if the request is allowed, 3 if it is rejected, and 5 if the 
 	}
 	f.flags(cmd, httpListener)
 	flags := cmd.Flags()
-	flags.DurationVar(&f.timeout, "timeout", 10*time.Second, "how long to wait for the answer, with the time that a rule holds the request")
+	flags.DurationVar(&f.timeout, "timeout", 10*time.Second, "how long to wait for the answer, including the time that a rule holds the request")
 	f.request.flags(cmd, adminTarget(), "the rule set (default: the server's)")
 	f.request.costFlags(cmd)
 	flags.BoolVar(&f.request.request.Peek, "peek", false, "take nothing")

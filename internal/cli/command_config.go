@@ -14,9 +14,9 @@ func newConfig() *cobra.Command {
 func newConfigCheck() *cobra.Command {
 	var source configFlags
 	cmd := &cobra.Command{
-		Use: "check", Short: "Report every error in the configuration, with its place", Args: noArgs,
-		Long: `Report every error in the configuration, with its place. Files that it names must exist, and rules.file must have
-valid rules; nothing is connected to. Rules that no request can reach are named in warnings.`,
+		Use: "check", Short: "Report every error in the configuration, with its position", Args: noArgs,
+		Long: `Report every error in the configuration, with its position. Files that it names must exist, and rules.file must have
+valid rules. No connection is opened. Warnings name rules that no request can reach.`,
 		Example: "  fluxgate config check --config fluxgate.yaml",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := source.load()
@@ -45,7 +45,7 @@ func newConfigPrint() *cobra.Command {
 	var output outputFlag
 	cmd := &cobra.Command{
 		Use: "print", Short: "Print the effective configuration, without secrets", Args: noArgs,
-		Long: "Print what a server would run with: the file, the environment and the flags over the defaults. Secrets are hidden.",
+		Long: "Print the configuration that a server would use: the file, the environment and the flags over the defaults. Secrets are hidden.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := source.load()
 			if err != nil {

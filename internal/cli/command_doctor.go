@@ -14,9 +14,9 @@ func newDoctor() *cobra.Command {
 	var output outputFlag
 	cmd := &cobra.Command{
 		Use: "doctor", Short: "Connect to everything and report problems with their remedies", Args: noArgs,
-		Long: `Read the configuration, connect to Redis and to the source of the rules, try the addresses to listen on, and report
-problems with their remedies. Nothing is changed, except that what a server creates at its first start is created if it is
-missing: the state that all servers of a fleet share, and indexes in MongoDB.
+		Long: `Read the configuration, connect to Redis and to the rule source, try the addresses to listen on, and report problems
+with their remedies. Doctor creates only what a server creates at its first start, if it is missing: the fleet state in
+Redis, and indexes in MongoDB.
 The exit code is 0 if there is no problem, 4 if there is one.`,
 		Example: "  fluxgate doctor --config fluxgate.yaml",
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -27,7 +27,7 @@ func newExplain() *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use: "explain", Short: "Show the decision on a request, and its reasons", Args: noArgs,
-		Long: `Show what would be decided on a request now, by which rules, and in which buckets it counts. With --all also show why
+		Long: `Show the decision on a request now, the rules that decide it, and the buckets that it counts in. With --all also show why
 every other rule does not apply. Nothing is taken.`,
 		Example: `  fluxgate explain --user ada --path /api/orders --method POST
   fluxgate explain --rule-set api-limits --ip 192.0.2.7 --attribute tier=premium --all
@@ -119,7 +119,7 @@ func whyApplies(v *admin.Verdict) string {
 	case v.Action == string(rules.ActionAllow):
 		text = "allows it"
 	case v.Action == string(rules.ActionDeny):
-		text = "denies it"
+		text = "rejects it"
 	case missing != "" && v.Key == "":
 		text = "rejects it without " + missing
 	case len(v.Identity) > 0:

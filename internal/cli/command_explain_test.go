@@ -10,7 +10,7 @@ import (
 // explain shows the decision, the rules that apply and why the others do not.
 func TestExplain(t *testing.T) {
 	const verdict = "allowed (ok)\nRULE LIMIT LEFT OF FULL IN MODE\nall daily 96 100 TIME shadow\nper-user hourly 6 10 TIME enforce\nper-user 5-per-1h 1 5 TIME enforce\n\n"
-	const memory = "\n\nRULE FROM MEMORY\nall none: a shadow rule does not refuse; refills below 200 a second\nper-user refusals; no leases: capacity 5 is below 40"
+	const memory = "\n\nRULE FROM MEMORY\nall none: a shadow rule does not reject; refills below 200 a second\nper-user rejections; no local tokens: capacity 5 is below 40"
 	tiered(t, func(t *testing.T, at testTarget, check func(args ...string)) {
 		check("--user", "ada", "--path", "/api/orders", "--cost", "4")
 		at.runLines(t, "", []line{
@@ -25,15 +25,15 @@ func TestExplain(t *testing.T) {
 			{command: "explain --ip 192.0.2.7 --path /api/orders --attribute tier=premium --all", stdout: "allowed (ok)\nRULE LIMIT LEFT OF FULL IN MODE\n" +
 				"premium hourly 100 100 TIME enforce\nall daily 96 100 TIME shadow\n\nRULE APPLIES WHY BUCKET\nhealth no path -\nbanned no user -\n" +
 				"premium yes counts by ip, without userId KEY\nall yes counts all together, in shadow KEY\nkeyed no path -\noff no disabled -\nper-user no group, after premium KEY" +
-				"\n\nRULE FROM MEMORY\npremium refusals; no leases: refills below 200 a second\nall none: a shadow rule does not refuse; refills below 200 a second"},
+				"\n\nRULE FROM MEMORY\npremium rejections; no local tokens: refills below 200 a second\nall none: a shadow rule does not reject; refills below 200 a second"},
 			{command: "explain --path /health --all", stdout: "allowed (exempt)\n\nRULE APPLIES WHY BUCKET\nhealth yes allows it -\nbanned no user -\n" +
 				"premium no path KEY\nall no ended, after health KEY\nkeyed no path -\noff no disabled -\nper-user no path KEY"},
 			{command: "explain --path /other", stdout: "allowed (no-rule), only shadow rules apply\nRULE LIMIT LEFT OF FULL IN MODE\nall daily 96 100 TIME shadow\n\n" +
 				"RULE APPLIES WHY BUCKET\nall yes counts all together, in shadow KEY\nrules of api-limits that do not apply: 6; --all shows why" +
-				"\n\nRULE FROM MEMORY\nall none: a shadow rule does not refuse; refills below 200 a second"},
-			{command: "explain --user eve", stdout: "rejected (denied)\n\nRULE APPLIES WHY BUCKET\nbanned yes denies it -\nrules of api-limits that do not apply: 6; --all shows why"},
+				"\n\nRULE FROM MEMORY\nall none: a shadow rule does not reject; refills below 200 a second"},
+			{command: "explain --user eve", stdout: "rejected (denied)\n\nRULE APPLIES WHY BUCKET\nbanned yes rejects it -\nrules of api-limits that do not apply: 6; --all shows why"},
 			{command: "explain --path /keyed", stdout: "rejected (missing-identity)\n\nRULE APPLIES WHY BUCKET\nall yes counts all together, in shadow KEY\n" +
-				"keyed yes rejects it without apiKey -\nrules of api-limits that do not apply: 5; --all shows why\n\nRULE FROM MEMORY\nall none: a shadow rule does not refuse; refills below 200 a second"},
+				"keyed yes rejects it without apiKey -\nrules of api-limits that do not apply: 5; --all shows why\n\nRULE FROM MEMORY\nall none: a shadow rule does not reject; refills below 200 a second"},
 			{command: "explain --path /health -o yaml", stdout: "ruleSet: api-limits\nrules:\n  - rule: health\n    applies: true\n    action: allow\n    priority: 100\n" +
 				"decision:\n  allowed: true\n  reason: exempt\n  rule: health\n  remaining: 0\nnotApplying: 6"},
 			{command: "explain --rule-set nope", code: exitError, stderr: "see fluxgate rules list"},
@@ -58,7 +58,7 @@ rules:
 `)
 	at := testTarget{flags: []string{"-s", "http://" + address}, place: "at http://" + address}
 	check("--descriptor", "route=login", "--descriptor", "client=a=b")
-	const memory = "\n\nRULE FROM MEMORY\nlogin refusals; no leases: capacity 4 is below 40"
+	const memory = "\n\nRULE FROM MEMORY\nlogin rejections; no local tokens: capacity 4 is below 40"
 	at.runLines(t, "", []line{
 		{command: "explain --descriptor route=login --descriptor client=a=b", stdout: "allowed (ok)\nRULE LIMIT LEFT OF FULL IN\nlogin hourly 3 4 TIME\n\n" +
 			"RULE APPLIES WHY BUCKET\nlogin yes counts by descriptor KEY" + memory},

@@ -23,10 +23,10 @@ func newRulesApply() *cobra.Command {
 	var f applyFlags
 	cmd := &cobra.Command{
 		Use: "apply -f FILE", Short: "Replace the rules with those in files", Args: filesOnly,
-		Long: `Show how files differ from the current rules, ask, and replace the rules with those in the files. Each rule set is
-replaced as a whole and on its own, and only if it is still at the revision that was shown: if another operator has
-changed it meanwhile nothing is overwritten, and their change is shown. Rule sets that are in no file are left alone.
-Without a terminal to ask on, and with --dry-run, nothing is applied. The exit code is 0 if the rules are those of the
+		Long: `Show how files differ from the current rules, ask for confirmation, and replace the rules. Each rule set is replaced as
+a whole and on its own, and only if it is still at the revision that was shown. If another operator has changed it
+meanwhile, nothing is overwritten and their change is shown. Rule sets that are in no file stay unchanged. Nothing is
+applied with --dry-run, or without a terminal unless --yes is given. The exit code is 0 if the rules are those of the
 files, 2 if they differ and nothing was applied, 1 on an error.`,
 		Example: `  fluxgate rules apply -f api-limits.yaml
   fluxgate rules apply -f rules/ --yes --comment "$COMMIT_MESSAGE"
@@ -42,7 +42,7 @@ files, 2 if they differ and nothing was applied, 1 on an error.`,
 	f.flags(cmd)
 	f.files.flag(cmd)
 	cmd.Flags().StringVar(&f.files.within, "within", "",
-		"refuse files outside of this folder, also behind symbolic links: for files that others write")
+		"reject files outside of this folder, also behind symbolic links; use it for files that others write")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "show what would change, and change nothing")
 	return cmd
 }

@@ -12,7 +12,7 @@ func newRulesDelete() *cobra.Command {
 	var f changeFlags
 	cmd := &cobra.Command{
 		Use: "delete ID", Short: "Delete a rule set; its history stays", Args: oneRuleSet,
-		Long: `Ask, and delete a rule set. Requests that name it are then rejected; for the default
+		Long: `Ask for confirmation, and delete a rule set. Requests that name it are then rejected; for the default
 rule set and Envoy's domains ratelimit.missing-rule-behavior decides. Its history
 stays, and restore brings it back.`,
 		Example: "  fluxgate rules delete trial-limits --comment \"the trial is over\"",

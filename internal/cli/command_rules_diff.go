@@ -61,8 +61,8 @@ With an id, show how two revisions of a rule set differ: the last two, or those 
 	}
 	f.target.flags(cmd, asTable, asJSON, asYAML)
 	f.files.flag(cmd)
-	cmd.Flags().Int64Var(&f.from, "from", 0, "the revision before (default: the one before --to)")
-	cmd.Flags().Int64Var(&f.to, "to", 0, "the revision after (default: the last one)")
+	cmd.Flags().Int64Var(&f.from, "from", 0, "the older revision (default: the one before --to)")
+	cmd.Flags().Int64Var(&f.to, "to", 0, "the newer revision (default: the last one)")
 	return cmd
 }
 

@@ -15,10 +15,9 @@ func newRulesGet() *cobra.Command {
 	var revision int64
 	cmd := &cobra.Command{
 		Use: "get ID", Short: "Print a rule set as a document", Args: oneRuleSet,
-		Long: `Print a rule set as a document for apply, as it is now or as it was at a revision. Defaults are left out, so that a
-document that was printed, edited and applied differs only in what was edited.
-The times at which its rules were created and changed (createdAt, updatedAt) are left out: the control plane sets them,
-whatever a document contains. The admin API shows them.`,
+		Long: `Print a rule set as a document for apply: the current revision, or that of --revision. Defaults are left out, so that
+after an edit rules diff shows only the edit. The times of its rules (createdAt, updatedAt) are left out: the control
+plane sets them, whatever a document contains. The admin API shows them.`,
 		Example: `  fluxgate rules get api-limits > api-limits.yaml
   fluxgate rules get api-limits --revision 7 --output json`,
 		RunE: func(cmd *cobra.Command, args []string) error {

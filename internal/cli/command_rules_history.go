@@ -15,7 +15,7 @@ func newRulesHistory() *cobra.Command {
 	var limit int
 	cmd := &cobra.Command{
 		Use: "history ID", Short: "Show who changed a rule set, when and why", Args: oneRuleSet,
-		Long:    "Show the revisions of a rule set, the newest first. Rules in files have no history but their current state.",
+		Long:    "Show the revisions of a rule set, the newest first. Rules in files have only their current state.",
 		Example: "  fluxgate rules history api-limits\n  fluxgate rules history api-limits --limit 0 --output json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if limit < 0 {
@@ -28,7 +28,7 @@ func newRulesHistory() *cobra.Command {
 		},
 	}
 	from.flags(cmd, asTable, asJSON, asYAML)
-	cmd.Flags().IntVar(&limit, "limit", 20, "how many revisions at most; 0 means all")
+	cmd.Flags().IntVar(&limit, "limit", 20, "the maximum number of revisions; 0 means all")
 	return cmd
 }
 

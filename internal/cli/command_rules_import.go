@@ -7,9 +7,9 @@ func newRulesImport() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "import --from FORMAT -f FILE", Short: "Convert the configuration of another rate limiter to rules",
 		Long: `Convert the configuration of another rate limiter to rules. They are written to standard output as YAML, one rule set
-for each domain. What has no counterpart or counts differently is written to standard error, with file and line. If a
-file cannot be converted, its errors are written like those of rules validate, no rules are written, and the exit code
-is 1. Files can also be arguments, without -f. No server is contacted.`,
+for each domain. Settings that have no counterpart or count differently are listed on standard error, with file and
+line. If a file cannot be converted, its errors are written like those of rules validate, no rules are written, and the
+exit code is 1. Files can also be arguments, without -f. No server is contacted.`,
 		Example: `  fluxgate rules import --from envoy-ratelimit -f ratelimit.yaml > rules.yaml
   fluxgate rules import --from envoy-ratelimit --token-buckets -f config/ > rules.yaml`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -41,6 +41,6 @@ is 1. Files can also be arguments, without -f. No server is contacted.`,
 	files.flag(cmd)
 	files.formatFlag(cmd)
 	cmd.Flags().BoolVar(&files.envoy.TokenBuckets, "token-buckets", false,
-		"buckets that refill evenly, instead of counters that begin anew with each unit")
+		"write token buckets, which refill evenly, instead of counters that restart with each unit")
 	return cmd
 }

@@ -15,8 +15,8 @@ func newRulesRestore() *cobra.Command {
 	var revision int64
 	cmd := &cobra.Command{
 		Use: "restore ID REVISION", Short: "Make a former revision current again",
-		Long: `Show how a former revision differs from the current rules, ask, and make it current again under a new revision. This
-also brings back a deleted rule set.`,
+		Long: `Show how a former revision differs from the current rules, ask for confirmation, and make it current again as a new
+revision. This also brings back a deleted rule set.`,
 		Example: `  fluxgate rules restore api-limits 7
   fluxgate rules restore api-limits 7 --yes --comment "the new limits were too low"`,
 		Args: func(cmd *cobra.Command, args []string) (err error) {

@@ -41,9 +41,9 @@ Logs are in the combined format of nginx and Apache, in Envoy's default format, 
 with gzip. Several logs are read together in the order of their times. Lines that cannot be parsed are counted and the
 first one is shown. The exit code is 1 if a log cannot be read to its end, or has no line that can be parsed.
 
---field says where JSON lines have the parts of a request: time, ip, method, path, host, user, apiKey, status, request
-(a line such as GET /path HTTP/1.1), cost, header.NAME, attr.NAME and cost.MEASURE. Parts that it does not name are
-looked for under common names. API keys are never shown.`,
+--field names the fields of JSON lines that have the parts of a request: time, ip, method, path, host, user, apiKey,
+status, request (a line such as GET /path HTTP/1.1), cost, header.NAME, attr.NAME and cost.MEASURE. Other parts are
+looked up under common names. API keys are never shown.`,
 		Example: `  fluxgate simulate --rules proposed.yaml --log /var/log/nginx/access.log*
   fluxgate simulate --rules proposed.yaml --against current.yaml --log access.log
   fluxgate simulate --rules proposed.yaml --against http://127.0.0.1:9090 --log access.log
@@ -62,7 +62,7 @@ looked for under common names. API keys are never shown.`,
 	f.server.credentialFlags(cmd, "--against")
 	flags.StringArrayVar(&f.logs, "log", nil, "an access log, or - for standard input; can be given several times, and followed by more")
 	flags.Var(&f.format, "format", strings.Join(f.format.formats, ", "))
-	flags.StringSliceVar(&f.fields, "field", nil, "where JSON lines have parts of the request, such as time=ts,ip=client.ip")
+	flags.StringSliceVar(&f.fields, "field", nil, "the fields of JSON lines with parts of the request, such as time=ts,ip=client.ip")
 	flags.StringVar(&f.ruleSet, "rule-set", "", "the rule set, if the files have several")
 	flags.IntVar(&f.top, "top", 5, "how many callers and minutes to list")
 	f.output.flag(cmd, asTable, asJSON, asYAML)

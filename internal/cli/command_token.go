@@ -39,9 +39,9 @@ func newTokenNew() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "new", SuggestFor: []string{"create", "add", "generate"}, Args: noArgs,
 		Short: "Create a bearer token and its entry for the configuration",
-		Long: `Create a bearer token of 256 random bits. The server's configuration gets its entry, which has its SHA-256: add it to
-server.auth.tokens or to the file that server.auth.tokens-file names, and send the server SIGHUP.
-The token is printed once and stored nowhere. With --file it is written to a new file, and only the entry is printed.
+		Long: `Create a bearer token of 256 random bits, and its entry for the server's configuration with its SHA-256. Add the entry to
+server.auth.tokens or to the file of server.auth.tokens-file, and send the server SIGHUP.
+The token is printed once and not stored. With --file it is written to a new file, and only the entry is printed.
 Commands read a token from --token-file, FLUXGATE_TOKEN or FLUXGATE_TOKEN_FILE.`,
 		Example: `  fluxgate token new --name ada --role write --file ada.token
   fluxgate token new --name gateway --role check --rule-set api-limits`,
@@ -66,7 +66,7 @@ Commands read a token from --token-file, FLUXGATE_TOKEN or FLUXGATE_TOKEN_FILE.`
 	flags := cmd.Flags()
 	flags.StringVar(&entry.Name, "name", "", "the owner's name in logs and the audit")
 	flags.StringArrayVar(&roles, "role", nil, "check, read, write or identities; can be given several times")
-	flags.StringArrayVar(&entry.RuleSets, "rule-set", nil, "a rule set that it is for; can be given several times (default: all)")
+	flags.StringArrayVar(&entry.RuleSets, "rule-set", nil, "a rule set that the token is for; can be given several times (default: all)")
 	_ = cmd.RegisterFlagCompletionFunc("rule-set", adminTarget().completeRuleSets) // the flag exists
 	flags.StringVar(&file, "file", "", "write the token to this file, which must not exist yet")
 	output.flag(cmd, asTable, asJSON, asYAML)

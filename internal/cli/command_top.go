@@ -29,10 +29,10 @@ func newTop() *cobra.Command {
 	var f topFlags
 	cmd := &cobra.Command{
 		Use: "top", Short: "Show the live numbers of all servers", Args: noArgs,
-		Long: `Show how many requests all servers that share Redis allow and limit now, what is wrong, and the rules and the callers
+		Long: `Show how many requests all servers that share Redis allow and limit now, their problems, and the rules and callers
 that are limited most. In a terminal the numbers are refreshed in place until ctrl-C; elsewhere they are printed once.
-Who the callers are is shown to the role identities; others see the first digits of their keys.
-While the server does not answer, the last numbers stay with their age and the error.`,
+Only the role identities sees who the callers are; other roles see the first digits of their keys.
+While the server does not answer, the last numbers are shown with their age and the error.`,
 		Example: `  fluxgate top
   fluxgate top --server https://fluxgate.example.com:9090 --token-file ada.token --interval 5s
   fluxgate top --once

@@ -22,7 +22,7 @@ func (c *confirmFlag) confirm(cmd *cobra.Command, prompt string) error {
 	}
 	in, out := cmd.InOrStdin(), cmd.ErrOrStderr()
 	if !isTerminal(in) {
-		printf(out, "nothing was changed: there is no terminal to ask on, and --yes was not given\n")
+		printf(out, "nothing was changed: there is no terminal to ask for confirmation; use --yes\n")
 		return exitCode(exitDrift)
 	}
 	printf(out, "%s [y/N] ", prompt)

@@ -44,12 +44,12 @@ func (f *requestFlags) flags(cmd *cobra.Command, from *target, ruleSetHelp strin
 // costFlags adds what the request costs, by each measure.
 func (f *requestFlags) costFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.Int64Var(&f.request.Cost, "cost", 1, "what it costs under rules that count requests")
-	flags.StringToInt64Var(&f.request.Costs, "costs", nil, "what it costs under rules that count something else, such as usd=1200,images=2")
+	flags.Int64Var(&f.request.Cost, "cost", 1, "the cost under rules that count requests")
+	flags.StringToInt64Var(&f.request.Costs, "costs", nil, "the cost under rules that count something else, such as usd=1200,images=2")
 	flags.StringVar(&f.estimate.Model, "model", "", "the language model, for an estimate by the cost tables")
 	flags.Int64Var(&f.estimate.InputTokens, "input-tokens", 0, "the tokens of the prompt, for an estimate")
 	flags.Int64Var(&f.estimate.MaxOutputTokens, "max-output-tokens", 0,
-		"the most tokens of the answer, for an estimate (default: that of the model)")
+		"the maximum tokens of the answer, for an estimate (default: that of the model)")
 }
 
 // given reports whether any flag but --rule-set describes the request.
@@ -99,7 +99,7 @@ func (f *requestFlags) read() (*fluxgate.Request, error) {
 		req.Descriptor = append(req.Descriptor, fluxgate.DescriptorEntry{Key: key, Value: value})
 	}
 	if len(req.Descriptor) > rules.MaxDescriptor {
-		return nil, usage("--descriptor: %d entries, at most %d are possible", len(req.Descriptor), rules.MaxDescriptor)
+		return nil, usage("--descriptor: %d entries, at most %d are allowed", len(req.Descriptor), rules.MaxDescriptor)
 	}
 	return &req, nil
 }

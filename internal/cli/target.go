@@ -35,7 +35,7 @@ type target struct {
 // flags adds them, and --output if there are formats.
 func (t *target) flags(cmd *cobra.Command, formats ...string) {
 	t.serverFlags.flags(cmd, adminListener)
-	cmd.Flags().BoolVar(&t.direct, "direct", false, "work directly on what --config and --set name, without a server")
+	cmd.Flags().BoolVar(&t.direct, "direct", false, "work without a server, on the rule source and Redis of --config and --set")
 	t.config.flags(cmd)
 	if len(formats) > 0 {
 		t.output.flag(cmd, formats...)

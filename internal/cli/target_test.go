@@ -51,7 +51,7 @@ func TestTarget_Roles(t *testing.T) {
 		}
 	}
 	code, _, errs := call(t, "check", "-s", requests, "--token-file", reader)
-	if code != exitError || !strings.Contains(errs, "The role check is needed, which token:reader does not have.") || strings.Contains(errs, "the token needs") {
+	if code != exitError || !strings.Contains(errs, "token:reader does not have the role check.") || strings.Contains(errs, "the token needs") {
 		t.Errorf("exit code %d\n%s", code, errs)
 	}
 	if code, _, errs := call(t, "check", "-s", requests); code != exitError || !strings.Contains(errs, "use --token-file") {
@@ -246,7 +246,7 @@ func TestRun_UsageErrors(t *testing.T) {
 		{"bucket peek --rule-set a --header X", "is not name=value"},
 		{"explain --descriptor route", "is not key=value"},
 		{"explain --descriptor =login", "is not key=value"},
-		{"explain" + strings.Repeat(" --descriptor k=v", 17), "--descriptor: 17 entries, at most 16 are possible"},
+		{"explain" + strings.Repeat(" --descriptor k=v", 17), "--descriptor: 17 entries, at most 16 are allowed"},
 		{"bucket reset --yes", "--rule-set is required"},
 		{"bucket reset --rule-set a --user ada", "--rule is required"},
 		{"bucket reset --rule-set a --path /", "--rule is required"},

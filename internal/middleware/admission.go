@@ -16,8 +16,8 @@ var ErrNoAdmission = errors.New("the request did not pass a limiter")
 // settleTimeout bounds settling, which does not end with the request.
 const settleTimeout = time.Second
 
-// Admission is the decision of one middleware to pass a request on. It is in the
-// request's context.
+// Admission is the decision of one middleware to allow a request. It is in the
+// context of the request.
 type Admission struct {
 	parent   context.Context
 	limiter  fluxgate.Limiter
@@ -62,14 +62,14 @@ func SettleUsage(ctx context.Context, usage *fluxgate.Usage) (map[string]store.S
 // Decision returns the decision. It must not be changed.
 func (a *Admission) Decision() *fluxgate.Decision { return &a.decision }
 
-// RuleSet returns the id of the rule set, empty for the default of the limiter.
+// RuleSet returns the id of the rule set. It is empty for the default of the limiter.
 func (a *Admission) RuleSet() string { return a.ruleSet }
 
 // Settle corrects the tokens taken for the request to its actual cost, under rules
-// that count requests: the difference is given back or charged. It works once; after that the error is
-// fluxgate.ErrSettled. If nothing was taken it does nothing.
+// that count requests: the difference is given back or charged. It works once. After that
+// the error is fluxgate.ErrSettled. If nothing was taken, it does nothing.
 //
-// Settling does not end with ctx, since the client may have gone. It takes at
+// Settling does not end with ctx, since the client may have disconnected. It takes at
 // most a second.
 func (a *Admission) Settle(ctx context.Context, actual int64) (store.Settlement, error) {
 	receipt := a.decision.Receipt()
@@ -81,7 +81,7 @@ func (a *Admission) Settle(ctx context.Context, actual int64) (store.Settlement,
 	return a.limiter.Settle(ctx, receipt, actual)
 }
 
-// SettleUsage is Settle for all rules, with what the request has used. It returns
+// SettleUsage is Settle for all rules, with the usage of the request. It returns
 // the settlements by measure.
 func (a *Admission) SettleUsage(ctx context.Context, usage *fluxgate.Usage) (map[string]store.Settlement, error) {
 	receipt := a.decision.Receipt()
@@ -102,7 +102,7 @@ type passage struct {
 	admission Admission
 }
 
-// WithAdmission returns a context with the admission of a request that passes.
+// WithAdmission returns a context with the admission of an allowed request.
 func (g *Gate[R]) WithAdmission(ctx context.Context, ruleSet string, d fluxgate.Decision) context.Context {
 	return &passage{ctx, Admission{parent: ctx, limiter: g.Limiter, ruleSet: ruleSet, decision: d}}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/fluxgate/fluxgate/internal/match"
 )
 
-// Gate is a limiter as a transport sees it. R is what the transport's users know
-// as a request. The fields are what options set.
+// Gate is a limiter for a transport. R is the request type of the transport. Options
+// set the fields.
 type Gate[R any] struct {
 	Limiter fluxgate.Limiter
 
@@ -68,8 +68,8 @@ func Release(req *fluxgate.Request) {
 	requests.Put(req)
 }
 
-// Decide adds what the user's functions know to what the transport has set, and
-// decides the request. A panic of a user's function is an error.
+// Decide calls the user's functions to complete the request of the transport, and
+// decides it. A panic of a user's function is an error.
 func (g *Gate[R]) Decide(ctx context.Context, r R, req *fluxgate.Request) (d fluxgate.Decision, err error) {
 	defer g.recoverHook(&err)
 	if err := g.describe(r, req); err != nil {

@@ -27,7 +27,7 @@ var (
 
 // Headers writes the rate limit headers of decisions.
 type Headers struct {
-	// X and IETF are which of them are written.
+	// X and IETF are whether these headers are written.
 	X, IETF bool
 
 	names *[headerCount]string

@@ -12,11 +12,11 @@ import (
 // releaseTimeout bounds renewing and releasing slots.
 const releaseTimeout = 2 * time.Second
 
-// Hold renews the slots of a request under way, three times in each hold, until all are
-// lost or the returned function is called: it releases them. A request that has waited
-// took them before that. A handler that settles the
-// request itself has released them already. Lost slots are reported once, at the end. If
-// the request holds no slots, the function does nothing.
+// Hold renews the slots of a running request, three times in each hold time, until all are
+// lost or the returned function is called, which releases them. A request that waited took
+// its slots before the wait. A handler that settles the request itself has released them
+// already. Lost slots are reported once, at the end. If the request holds no slots, the
+// function does nothing.
 func (g *Gate[R]) Hold(ctx context.Context, r R, d *fluxgate.Decision, cost int64) (end func()) {
 	hold, ok := d.Hold()
 	if !ok {

@@ -8,32 +8,32 @@ import (
 	"github.com/fluxgate/fluxgate/store"
 )
 
-// Detail says why a request does not pass, and what to do.
+// Detail says why a request is rejected, and what to do.
 func Detail(d *fluxgate.Decision) string {
 	switch d.Reason {
 	case fluxgate.ReasonDenied:
-		return "A rule denies this request."
+		return "A rule rejects this request."
 	case fluxgate.ReasonBadPath:
 		return "The path is too long or can be read in more than one way: " +
 			"send it without #, backslash, %2F, dot segments and empty segments."
 	case fluxgate.ReasonTooManyRules:
 		return "More rules apply to this request than can be counted."
 	case fluxgate.ReasonMissingIdentity:
-		return "The request does not say who it is from, and a rule asks for it."
+		return "The request has no identity, and a rule requires one."
 	case fluxgate.ReasonNoRule:
-		return "No rule lets this request pass."
+		return "No rule allows this request."
 	case fluxgate.ReasonNoRuleSet:
-		return "There are no rules to decide this request by."
+		return "There is no rule set for this request."
 	case fluxgate.ReasonStoreFailure:
-		return "The request cannot be counted right now."
+		return "The request cannot be counted now."
 	}
 	return exceeded(d)
 }
 
-// What failures without a decision say.
+// The details of failures without a decision.
 const (
 	RepeatedHeaderDetail = "A header that names the caller was sent more than once."
-	DeadlineDetail       = "The request ran out of time before it was let in."
+	DeadlineDetail       = "The deadline of the request passed before it was decided."
 )
 
 // exceeded describes which policy a request exceeds.
@@ -48,7 +48,7 @@ func exceeded(d *fluxgate.Decision) string {
 		}
 	}
 	if d.Reason == fluxgate.ReasonCostTooHigh {
-		return fmt.Sprintf("The request costs %d, and %s.%s never has more than %d: it cannot pass.", cost, d.RuleID, d.Band, d.Limit)
+		return fmt.Sprintf("The request costs %d, but %s.%s holds at most %d: it is never allowed.", cost, d.RuleID, d.Band, d.Limit)
 	}
 	detail := fmt.Sprintf("%s.%s has %d of %d left, and the request costs %d.", d.RuleID, d.Band, d.Remaining, d.Limit, cost)
 	if d.Owed > 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/fluxgate/fluxgate"
 )
 
-// Attribute is one of a request's, and where it comes from.
+// Attribute is an attribute of requests and its source.
 type Attribute[R any] struct {
 	Name string
 	Of   func(R) string

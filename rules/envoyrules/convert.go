@@ -20,14 +20,14 @@ const (
 const tooManyExcept = "the rules need more than %d values under except: " +
 	"use fewer values and wildcards beside the same key without a value"
 
-// Note is a remark about a place of the configuration, such as
+// Note is a remark about a position in the configuration, such as
 // descriptors[3].rate_limit.unit.
 type Note struct {
 	Place   string
 	Message string
 }
 
-// String is the place and the message.
+// String returns the position and the message.
 func (n Note) String() string {
 	if n.Place == "" {
 		return n.Message
@@ -35,13 +35,13 @@ func (n Note) String() string {
 	return n.Place + ": " + n.Message
 }
 
-// Error has everything for which a configuration is refused, at most 100 of it.
+// Error has the problems of an invalid configuration, at most 100.
 type Error struct {
 	Domain   string
 	Problems []Note
 }
 
-// Error has a line for each problem.
+// Error returns a line for each problem.
 func (e *Error) Error() string {
 	lines := make([]string, len(e.Problems))
 	for i, p := range e.Problems {
@@ -50,7 +50,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("domain %q: %s", e.Domain, strings.Join(lines, "\n"))
 }
 
-// Convert returns the rule set of a domain, and notes on what is different from
+// Convert returns the rule set of a domain, and notes on differences from
 // envoyproxy/ratelimit, at most 100. The error is an [*Error].
 func Convert(d *Domain, o Options) (*rules.Set, []Note, error) {
 	c := converter{options: o}

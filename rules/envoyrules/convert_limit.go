@@ -75,7 +75,7 @@ func (c *converter) amount(r *rules.Rule, d *Descriptor, place string) {
 		r.CountRefused = true
 	}
 	if d.QuotaMode && r.Mode == rules.ModeShadow {
-		c.note(place+".quota_mode", "becomes mode shadow: requests above the limit pass and are counted")
+		c.note(place+".quota_mode", "becomes mode shadow: requests above the limit are counted and allowed")
 	}
 }
 

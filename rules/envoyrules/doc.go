@@ -21,18 +21,19 @@
 //
 // # Differences
 //
-// What the rules count is what envoyproxy/ratelimit counts, except for:
+// The rules count as envoyproxy/ratelimit does, except for:
 //
-//   - A call that is refused counts in the descriptors that are over their limits. There it
-//     counts in all of its descriptors.
-//   - A limit of 0 denies, also a look with 0 hits.
+//   - A rejected call counts in the descriptors that are over their limits. In
+//     envoyproxy/ratelimit it counts in all of its descriptors.
+//   - A limit of 0 rejects every call, even with 0 hits.
 //   - Weeks, months and years are those of the calendar in UTC. There they are 7, 30 and
 //     365 days since 1970, so that weeks begin on Thursdays.
 //   - Key and value are compared separately. There they are joined by an underscore first,
 //     so that an entry with the key a and the value b also matches the descriptor a_b.
 //   - A value that a caller sends with a * at its end is compared like any other. There it
-//     selects the wildcard that is written so, even if another one comes first.
-//   - A * in a key, or elsewhere than at the end of a value, is refused: before March 2026
-//     it is an ordinary character in envoyproxy/ratelimit, and a wildcard since. If key and value are the same it is an ordinary
-//     character, as in the names of routes that Envoy Gateway writes.
+//     selects the wildcard with the same text, even if another one comes first.
+//   - A * in a key, or elsewhere than at the end of a value, is rejected: before March 2026
+//     it is an ordinary character in envoyproxy/ratelimit, since then a wildcard. If key and
+//     value are the same, it is an ordinary character, as in the names of routes that Envoy
+//     Gateway writes.
 package envoyrules

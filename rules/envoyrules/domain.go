@@ -14,8 +14,8 @@ type Descriptor struct {
 	// RateLimit is the limit of descriptors that end with this entry. Nil means none.
 	RateLimit   *RateLimit
 	Descriptors []Descriptor
-	// ShadowMode lets requests above the limit pass. QuotaMode does so unless all descriptors
-	// of the call that have it are above their limits.
+	// ShadowMode allows requests above the limit. QuotaMode allows them unless all descriptors
+	// of the call with QuotaMode are above their limits.
 	ShadowMode, QuotaMode bool
 	// DetailedMetric and ValueToMetric are about the names of statistics.
 	DetailedMetric, ValueToMetric bool
@@ -30,14 +30,14 @@ type RateLimit struct {
 	// Unit is second, minute, hour, day, week, month or year, in any case.
 	Unit            string
 	RequestsPerUnit uint32
-	// Unlimited descriptors have no unit and always pass.
+	// Unlimited descriptors have no unit and are always allowed.
 	Unlimited bool
-	// Name is what Replaces of other limits refer to.
+	// Name is the name for Replaces of other limits.
 	Name     string
 	Replaces []string
 }
 
-// Attributes of the rules, with what has no field of its own.
+// Attributes of the rules, for values without a field of their own.
 const (
 	// AttributeName is the name of the limit.
 	AttributeName = "envoy.name"
@@ -45,9 +45,9 @@ const (
 	AttributeMetadata = "envoy.metadata"
 )
 
-// Options are how limits become rules.
+// Options configure the conversion of limits to rules.
 type Options struct {
-	// TokenBuckets makes buckets that regain their tokens evenly, instead of counters
-	// that begin anew with each unit.
+	// TokenBuckets makes token buckets, which refill evenly, instead of counters
+	// that restart with each unit.
 	TokenBuckets bool
 }

@@ -13,9 +13,9 @@ import (
 // Remark is a [Note] with file and line.
 type Remark = filerules.Problem
 
-// Parse converts the text of one file, which has one domain, and returns notes on what is
-// different from envoyproxy/ratelimit. The error is a [*filerules.Error] with the lines of
-// all problems.
+// Parse converts the text of one file, which has one domain, and returns notes on
+// differences from envoyproxy/ratelimit. The error is a [*filerules.Error] with the lines
+// of all problems.
 func Parse(name string, data []byte, o Options) (*rules.Set, []Remark, error) {
 	file, flaws := yamltree.Read(name, data, nil)
 	switch {

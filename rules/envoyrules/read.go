@@ -64,7 +64,7 @@ func (r *reader) rateLimit(to **RateLimit) func(*yamltree.Node, string) {
 			},
 		})
 		if !limit.Unlimited && n.Get("requests_per_unit") == nil {
-			r.note(place, "has no requests_per_unit: all requests are denied, as in envoyproxy/ratelimit")
+			r.note(place, "has no requests_per_unit: all requests are rejected, as in envoyproxy/ratelimit")
 		}
 	}
 }

@@ -70,7 +70,7 @@ func find(path string, c *Config) ([]file, error) {
 	}
 	if most := cmp.Or(c.MaxFiles, maxFiles); len(files) > most {
 		return nil, fmt.Errorf("%s has %d rule files, at most %d are read: put several rule sets into a file, "+
-			"or raise the bound (rules.max-rule-sets)", path, len(files), most)
+			"or raise the maximum (rules.max-rule-sets)", path, len(files), most)
 	}
 	return files, nil
 }

@@ -23,11 +23,11 @@ type Config struct {
 	// file that is written in place is incomplete for a moment. 0 means 50ms.
 	Settle time.Duration
 	// Within is a folder that the files must be in, also behind symbolic links. Set it if
-	// those who write the files must not read others. Empty means no bound.
+	// the authors of the files must not read other files. Empty means no such check.
 	Within string
-	// MaxFiles bounds how many files a folder may have. 0 means 10,000.
+	// MaxFiles is the maximum number of files in a folder. 0 means 10,000.
 	MaxFiles int
-	// Parse parses files of another format. Nil means [Parse]. Its error is best a
+	// Parse parses files of another format. Nil means [Parse]. Its error should be a
 	// [NewError].
 	Parse func(name string, data []byte) ([]*rules.Set, error)
 }
@@ -48,8 +48,8 @@ type Source struct {
 
 var _ rules.Watcher = (*Source)(nil)
 
-// Open returns a source of a file or a folder. It reads nothing yet, and the path
-// need not exist: a server may have to start without it.
+// Open returns a source of a file or a folder. It reads nothing yet. The path need
+// not exist: a server may have to start without it.
 func Open(path string, config Config) (*Source, error) {
 	if path == "" {
 		return nil, errors.New("opening rules: the path is empty")

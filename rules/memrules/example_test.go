@@ -46,7 +46,7 @@ func ExampleNew() {
 		fmt.Println(e.Revision, e.Author, e.Comment)
 	}
 	// Output:
-	// true rule set "api" is at revision 2, not at 1: somebody else has changed it
+	// true rule set "api" is at revision 2, not at 1: another operator changed it
 	// 3 bob restore revision 1
 	// 2 ada twice as much
 	// 1 ada

@@ -19,7 +19,7 @@ type Config struct {
 	// HistoryBytes is how many bytes their documents have in total. The last
 	// two are always kept. 0 means [rules.DefaultHistoryBytes].
 	HistoryBytes int
-	// MaxRuleSets is how many rule sets there can be. Deleted ones count,
+	// MaxRuleSets is the maximum number of rule sets. Deleted rule sets count,
 	// because their revisions must never be used again. 0 means 10,000.
 	MaxRuleSets int
 	// Now returns the time of a change. Nil means time.Now.
@@ -109,7 +109,7 @@ func (s *Source) commit(ctx context.Context, id string, set *rules.Set, document
 	case set == nil && change.Base == 0:
 		return 0, fmt.Errorf("deleting rule set %q: %w", id, rules.ErrNotFound)
 	case kept == nil && len(s.sets) >= s.config.MaxRuleSets:
-		return 0, fmt.Errorf("rule set %q: there are %d rule sets already, deleted ones included", id, len(s.sets))
+		return 0, fmt.Errorf("rule set %q: there are already %d rule sets, including deleted ones", id, len(s.sets))
 	case kept == nil:
 		kept = &ruleSet{}
 		s.sets[id] = kept

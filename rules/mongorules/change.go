@@ -113,7 +113,7 @@ func (s *Source) commit(ctx context.Context, b *base, d draft) (*head, error) {
 		h.Synced, h.Lease = last.Synced, last.Lease
 		err = s.archive(ctx, last)
 	} else { // the head may be lost
-		last, err = first(find[*head](ctx, s, "looking for former revisions", s.history, bson.M{"ruleSetId": b.id},
+		last, err = first(find[*head](ctx, s, "reading former revisions", s.history, bson.M{"ruleSetId": b.id},
 			options.Find().SetSort(bson.M{"revision": -1}).SetLimit(1).SetProjection(bson.M{"document": 0})))
 	}
 	if err != nil {
@@ -165,7 +165,7 @@ func (s *Source) syncDocuments(ctx context.Context, h *head, want []ruleDocument
 	if err := s.archive(ctx, h); err != nil {
 		return err
 	}
-	err := s.call(ctx, "tidying the history", func(ctx context.Context) error {
+	err := s.call(ctx, "deleting old revisions", func(ctx context.Context) error {
 		_, err := s.history.DeleteMany(ctx, bson.M{"ruleSetId": h.ID, "$or": bson.A{
 			bson.M{"revision": bson.M{"$lte": h.Revision - int64(s.config.History)}},
 			bson.M{"revision": bson.M{"$lt": h.Revision - 1}, "start": bson.M{"$lt": h.End - int64(s.config.HistoryBytes)}},

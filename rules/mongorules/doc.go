@@ -52,8 +52,8 @@
 //
 // Documents have the rules of a rule set, not its cost tables. Those are part of the
 // revision: a Put sets them, an edit of documents keeps them. Documents that exist
-// before the first revision have none, and neither has what is imported after the
-// history has lost the current revision.
+// before the first revision have no cost tables. Nor has an import after the history
+// has lost the current revision.
 //
 // API keys in plain text are replaced by their digests. Unknown fields are kept.
 // Documents that exist before the first revision become revision 1.

@@ -86,7 +86,7 @@ func TestIndexes_Forbidden(t *testing.T) {
 	s.config.step = func(string) error { return errors.New("no reply") }
 	s.indexed.Store(false)
 	s.makeIndexes(t.Context())
-	if !strings.Contains(log.String(), "will try again") {
+	if !strings.Contains(log.String(), "trying again") {
 		t.Errorf("unreachable: %s", &log)
 	}
 }

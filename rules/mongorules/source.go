@@ -37,8 +37,8 @@ type Config struct {
 	// HistoryBytes is how many bytes their documents have in total. The last
 	// two are always kept. 0 means [rules.DefaultHistoryBytes].
 	HistoryBytes int
-	// Lease is after what time another server takes over from one that has
-	// stopped reconciling. Use the polling interval of the servers. 0 means 30
+	// Lease is the time after which another server takes over from a server that
+	// has stopped reconciling. Use the polling interval of the servers. 0 means 30
 	// seconds.
 	Lease time.Duration
 	// Timeout bounds every call to MongoDB. 0 means 5 seconds.
@@ -108,8 +108,8 @@ type Source struct {
 var _ rules.Editor = (*Source)(nil)
 var _ rules.Reconciler = (*Source)(nil)
 
-// New returns a source that uses a database. It creates missing indexes. It is not
-// an error if MongoDB cannot be reached or does not permit that.
+// New returns a source that uses a database. It creates missing indexes. If MongoDB
+// cannot be reached or does not permit that, New returns no error.
 func New(ctx context.Context, db *mongo.Database, config Config) (*Source, error) {
 	config, err := config.withDefaults()
 	if err != nil {
@@ -207,7 +207,7 @@ func (s *Source) makeIndexes(ctx context.Context) {
 	if forbidden(err) {
 		s.config.Logger.Warn("not permitted to create the indexes of the rules; large collections are slow without them", "error", err)
 	} else if err != nil {
-		s.config.Logger.Warn("cannot create the indexes of the rules; will try again", "error", err)
+		s.config.Logger.Warn("cannot create the indexes of the rules; trying again", "error", err)
 	}
 }
 

@@ -15,8 +15,8 @@ type Config struct {
 	// Prefix begins every key. Empty means "fluxgate". A redisstore may use the
 	// same prefix: their keys never overlap.
 	Prefix string
-	// History is how many revisions of a rule set are kept, the current one
-	// included. 0 means [rules.DefaultHistory].
+	// History is how many revisions of a rule set are kept, including the current
+	// one. 0 means [rules.DefaultHistory].
 	History int
 	// HistoryBytes is how many bytes their documents have in total. The last
 	// two are always kept. 0 means [rules.DefaultHistoryBytes].
@@ -36,11 +36,11 @@ func (c Config) withDefaults() (Config, error) {
 	c.Timeout = cmp.Or(c.Timeout, 5*time.Second)
 	switch {
 	case strings.ContainsAny(c.Prefix, "{}") || len(c.Prefix) > 64:
-		return c, errors.New("a prefix has at most 64 bytes and no braces")
+		return c, errors.New("a prefix must have at most 64 bytes and no braces")
 	case c.History < 1 || c.History > maxHistory:
-		return c, fmt.Errorf("1 to %d revisions can be kept, not %d", maxHistory, c.History)
+		return c, fmt.Errorf("History must be 1 to %d revisions, not %d", maxHistory, c.History)
 	case c.HistoryBytes < 1 || c.HistoryBytes > maxHistoryBytes:
-		return c, fmt.Errorf("1 to %d bytes of history can be kept, not %d", int64(maxHistoryBytes), c.HistoryBytes)
+		return c, fmt.Errorf("HistoryBytes must be 1 to %d, not %d", int64(maxHistoryBytes), c.HistoryBytes)
 	case c.Timeout < time.Millisecond:
 		return c, fmt.Errorf("the timeout must be at least 1ms, not %v", c.Timeout)
 	}

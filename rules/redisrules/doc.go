@@ -42,11 +42,11 @@
 //
 // # Data loss
 //
-// If a server has lost its data, gateways keep the rules they have: a missing rule
-// set is not a deletion. Redis answers before a change is on replicas and disk. So
-// after a failover, or a restart without appendfsync always, check whether the last
-// change exists. If not, the next change gets the same revision, and gateways that
-// had already loaded the lost one see no difference until the change after that.
+// If Redis has lost its data, processes keep the rules they have: a missing rule set
+// is not a deletion. Redis answers before a change is on replicas and disk. So after
+// a failover, or a restart without appendfsync always, check whether the last change
+// exists. If it does not, the next change gets the same revision, and processes that
+// had loaded the lost change see no difference until the change after that.
 // min-replicas-to-write 1 makes that window small.
 //
 // A client that reads from replicas (ReadOnly of a cluster's options) may see
@@ -63,5 +63,5 @@
 //
 // KEYS, SCAN and FLUSH commands are never sent. The client also sends commands for
 // its options, such as SELECT for a database, and CLIENT SETINFO unless
-// DisableIdentity is set; it ignores a denied CLIENT SETINFO.
+// DisableIdentity is set; it ignores that CLIENT SETINFO is not permitted.
 package redisrules

@@ -14,7 +14,7 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// Announcer announces changes of rules to gateways.
+// Announcer announces changes of rules to all processes that use them.
 type Announcer struct {
 	client  redis.UniversalClient
 	channel string
@@ -50,7 +50,7 @@ func (a *Announcer) Announce(ctx context.Context, id string, revision int64) err
 }
 
 // Announcing returns an editor that announces its changes. A failed announcement
-// is logged and does not undo the change: gateways find it by polling. A nil
+// is logged and does not undo the change: others find it by polling. A nil
 // logger means slog.Default().
 func Announcing(editor rules.Editor, announcer *Announcer, logger *slog.Logger) rules.Editor {
 	return &announcing{Editor: editor, announcer: announcer, log: cmp.Or(logger, slog.Default())}
@@ -85,6 +85,6 @@ func (a *announcing) announce(ctx context.Context, id string, revision int64) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	if err := a.announcer.Announce(ctx, id, revision); err != nil {
-		a.log.Warn("cannot announce a change; gateways find it by polling", "ruleSet", id, "revision", revision, "error", err)
+		a.log.Warn("cannot announce a change; servers find it by polling", "ruleSet", id, "revision", revision, "error", err)
 	}
 }

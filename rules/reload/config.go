@@ -12,7 +12,7 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// Strategy is how a gateway detects changes.
+// Strategy is how changes are detected.
 type Strategy string
 
 // The strategies.
@@ -45,7 +45,7 @@ type Config struct {
 	// StartWithoutRules lets Start succeed when a rule set cannot be loaded and
 	// has no copy. Until it is loaded, the engine's missing-rule behavior
 	// applies to its requests; by default they are allowed. Use it for a
-	// gateway that must start while its rule source is unavailable.
+	// process that must start while its rule source is unavailable.
 	StartWithoutRules bool
 
 	// Strategy is how changes are detected. Empty means Auto with Redis, and
@@ -55,7 +55,7 @@ type Config struct {
 	// and a [rules.Reconciler] is called, every half interval. 0 means 30s.
 	Interval time.Duration
 	// Jitter is the longest random delay before the source is read, so that
-	// many gateways do not read at once. 0 means 50ms, negative means none.
+	// many processes do not read at once. 0 means 50ms, negative means none.
 	Jitter time.Duration
 	// Timeout bounds each read of the source. 0 means 5s.
 	Timeout time.Duration
@@ -74,18 +74,17 @@ type Config struct {
 	// means that no copies are kept.
 	Copies string
 
-	// MaxRuleSets bounds how many rule sets are kept; the least recently used
-	// one is dropped. A quarter as many unknown ids are remembered. 0 means
+	// MaxRuleSets is the maximum number of rule sets in memory; the least recently
+	// used one is dropped. A quarter as many unknown ids are kept. 0 means
 	// 10,000.
 	MaxRuleSets int
 	// IdleAfter is when a rule set that no request uses is dropped. 0 means 1h.
 	IdleAfter time.Duration
 
 	// ResetBuckets is the store in which the buckets of a rule set are reset
-	// when a new version of it is loaded. A shared store
-	// resets once for all gateways. Nil, which is
-	// recommended, means that consumption carries over: a reset is a free
-	// burst for everyone.
+	// when a new version of it is loaded. A shared store resets once for all
+	// processes. Nil, which is recommended, means that consumption carries
+	// over: after a reset every caller may send a burst.
 	ResetBuckets Resetter
 
 	// Loaded is called with every version of a rule set that takes effect. It

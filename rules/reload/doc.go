@@ -13,9 +13,9 @@
 // small read. Only a rule set whose revision has changed is loaded. With a Redis
 // client in the [Config], an [Announcer] can announce a change, and reloaders
 // that listen read the revisions at once. An announcement is a hint: its revision
-// is not used, so a forged one causes one small read at most. While the reads
-// that follow hints find nothing new, the gap between them grows from 10 ms to
-// 1 s. A source that detects changes itself gives the same hints.
+// is not used, so a forged one causes one small read at most. While these reads
+// find nothing new, the time between them grows from 10 ms to 1 s. A source that
+// detects changes itself gives the same hints.
 //
 // A source whose content can be edited with other programs is a
 // [rules.Reconciler]: every half interval it imports edits as revisions, which
@@ -29,11 +29,10 @@
 //
 // Rules that cannot be read or are invalid change nothing: the last good version
 // stays in effect, and [Reloader.Status] has the error. If [Config.Copies] names a
-// folder, the last good version of each rule set is saved there, and a gateway
-// that starts uses it until its source answers. Without a copy [Start]
-// fails, unless [Config.StartWithoutRules] is set: a gateway without rules limits
-// nothing.
+// folder, the last good version of each rule set is saved there, and [Start] uses
+// it until its source answers. Without a copy Start fails, unless
+// [Config.StartWithoutRules] is set: without rules nothing is limited.
 //
-// A rule set that was deleted in the source is no longer applied. One that is
+// A rule set that was deleted in the source is no longer applied. A rule set that is
 // missing without a deletion stays in effect: the source may have lost its data.
 package reload

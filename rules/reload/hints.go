@@ -49,7 +49,7 @@ func (r *Reloader) watch(ctx context.Context, source rules.Watcher) {
 		if ctx.Err() != nil {
 			return
 		}
-		r.config.Logger.Error("the source stopped watching for changes; will try again", "error", err)
+		r.config.Logger.Error("the rule source stopped watching for changes; trying again", "error", err)
 		_ = background.Sleep(ctx, r.config.Interval)
 		r.hint("") // changes may have been missed
 	}

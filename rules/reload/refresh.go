@@ -178,7 +178,7 @@ func (r *Reloader) load(ctx context.Context, s *ruleSet, head rules.Head) {
 	r.logLoaded(version, had || s.pinned)
 	r.loaded(version.RuleSet)
 	if err := r.copies.save(version); err != nil {
-		r.config.Logger.Warn("cannot save a copy of a rule set", "ruleSet", s.id, "error", err)
+		r.config.Logger.Warn("cannot save a copy of a rule set: a start without the source would use an older one", "ruleSet", s.id, "error", err)
 	}
 	// The new version may repair invalid content.
 	r.work.Go(func(ctx context.Context) { r.reconcileAgain(ctx, s) })
@@ -197,7 +197,7 @@ func (r *Reloader) load(ctx context.Context, s *ruleSet, head rules.Head) {
 func (r *Reloader) trim() {
 	if dropped := r.sets.trim(); dropped != "" {
 		r.drops.Log(context.Background(), r.config.Logger, slog.LevelWarn,
-			"dropped a rule set: more are in use than are kept; its next request loads it again",
+			"dropped a rule set: too many are in use (MaxRuleSets); its next request loads it again",
 			"ruleSet", dropped, "most", r.config.MaxRuleSets)
 	}
 }
@@ -252,7 +252,7 @@ func (r *Reloader) failed(ctx context.Context, s *ruleSet, err error, revision i
 	if before != nil && before.Error() == err.Error() {
 		return // it is logged already
 	}
-	message := "cannot load rules; still serving the last good revision"
+	message := "cannot load rules; the last good revision stays in effect"
 	if now.Source == FromNowhere {
 		message = "cannot load rules; the missing-rule behavior applies to requests"
 	}
@@ -278,7 +278,7 @@ func (r *Reloader) fromCopy(s *ruleSet) bool {
 		set, err = fluxgate.Compile(version.RuleSet)
 	}
 	if err != nil {
-		r.config.Logger.Warn("cannot use the copy of a rule set", "ruleSet", s.id, "error", err)
+		r.config.Logger.Warn("cannot use the copy of a rule set; waiting for the source", "ruleSet", s.id, "error", err)
 	}
 	if set == nil {
 		return false
@@ -313,7 +313,7 @@ func (r *Reloader) resetBuckets(ctx context.Context, s *ruleSet) {
 	// Of several gateways one resets.
 	did, err := r.config.ResetBuckets.Reset(ctx, store.Reset{Key: store.Key{RuleSet: s.id}, Mark: fmt.Sprint(revision)})
 	if err != nil {
-		r.config.Logger.Error("cannot reset the buckets of a rule set; will try again", "ruleSet", s.id, "error", err)
+		r.config.Logger.Error("cannot reset the buckets of a rule set; trying again", "ruleSet", s.id, "error", err)
 		return
 	}
 	if did {

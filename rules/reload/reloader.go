@@ -53,8 +53,8 @@ var _ fluxgate.RuleSets = (*Reloader)(nil)
 // Last good copies are in effect before the source is read, and stay in effect
 // until it answers. Without a copy Start fails if a rule set cannot be loaded, unless
 // [Config.StartWithoutRules] is set; [Reloader.Status] then has the missing ones.
-// Where Start need not fail it waits for [Config.FirstWait] at most. ctx bounds the
-// start only.
+// If Start need not fail, it waits for [Config.FirstWait] at most. ctx bounds only
+// the start.
 func Start(ctx context.Context, source rules.Source, config Config) (*Reloader, error) {
 	if source == nil {
 		return nil, errors.New("reloading rules: the source is nil")
@@ -144,9 +144,9 @@ func (r *Reloader) missing(ids ...string) error {
 	return fmt.Errorf("no rules loaded: %w", errors.Join(wrong...))
 }
 
-// Require loads a rule set if it is not loaded yet. It returns an error if there
-// is none, unless [Config.StartWithoutRules] is set. [fluxgate.New] calls it for
-// the engine's rule set.
+// Require loads a rule set if it is not loaded yet. It returns an error if the rule
+// set does not exist, unless [Config.StartWithoutRules] is set. [fluxgate.New] calls
+// it for the engine's rule set.
 func (r *Reloader) Require(id string) error {
 	if s := r.begin(id); s != nil && !r.config.StartWithoutRules {
 		<-s.first // within the timeouts of its reads
@@ -154,8 +154,8 @@ func (r *Reloader) Require(id string) error {
 	return r.missing(id)
 }
 
-// Missing reports whether the source has answered that it has no such rule set. It is
-// false while that is not known: the first read has not ended, or the last one failed.
+// Missing reports whether the source has no such rule set. It is false while that is
+// unknown: the first read has not ended, or the last read failed.
 func (r *Reloader) Missing(id string) bool {
 	s := r.sets.get(id)
 	if s == nil {
@@ -165,8 +165,8 @@ func (r *Reloader) Missing(id string) bool {
 	return s.loaded() && s.current.Load() == nil && status.Err == nil && !status.CheckedAt.IsZero()
 }
 
-// Loading reports whether a rule set is not known yet: its first read has not ended, or
-// waits for those of others.
+// Loading reports whether a rule set is unknown so far: its first read has not ended, or
+// waits for reads of other rule sets.
 func (r *Reloader) Loading(id string) bool {
 	s := r.sets.get(id)
 	return s == nil && rules.ValidID(id) || s != nil && !s.loaded()
@@ -214,7 +214,7 @@ func (r *Reloader) begin(id string) *ruleSet {
 	if s == nil {
 		r.counts.add(&r.counts.Turned)
 		r.turned.Log(context.Background(), r.config.Logger, slog.LevelWarn,
-			"a request names a rule set that is not loaded, and too many others are being loaded")
+			"cannot load the rule set of a request yet: too many others are being loaded")
 		return nil
 	}
 	s.touch(r.tick.Load())

@@ -20,7 +20,7 @@ const (
 // Status is the state of one rule set.
 type Status struct {
 	RuleSet string
-	// Revision is the one in effect, 0 if there is none.
+	// Revision is the revision in effect. It is 0 if there is none.
 	Revision int64
 	Source   Origin
 	Rules    int
@@ -33,8 +33,8 @@ type Status struct {
 	ErrAt time.Time
 }
 
-// Status returns the state of every id that is kept, sorted by id: rule sets, and
-// requested ids that have none.
+// Status returns the state of every id in memory, sorted by id: of rule sets, and of
+// requested ids without a rule set.
 func (r *Reloader) Status() []Status {
 	var all []Status
 	for _, s := range r.sets.all() {
@@ -58,16 +58,15 @@ func (r *Reloader) Loaded() []string {
 
 // Stats counts since the start.
 type Stats struct {
-	// Looks is how often revisions were read, Loads how often a rule set was
-	// read, Swaps how often a version was replaced by another, and Failures how
-	// often a read or an import failed.
+	// Looks counts reads of revisions, Loads reads of a rule set, Swaps versions
+	// that were replaced by another, and Failures failed reads and imports.
 	Looks, Loads, Swaps, Failures uint64
-	// Turned is how many requests got no rule set because too many rule sets
+	// Turned counts requests that got no rule set because too many rule sets
 	// were being loaded.
 	Turned uint64
-	// Resets is how often this gateway reset the buckets of a rule set.
+	// Resets counts resets of the buckets of a rule set by this process.
 	Resets uint64
-	// Subscribed is how often listening for announcements began.
+	// Subscribed counts subscriptions to announcements.
 	Subscribed uint64
 	Messages   MessageStats
 }

@@ -28,7 +28,7 @@ type Config struct {
 	// NodeID is the name under which the server keeps the configuration. Envoy Gateway
 	// expects envoy-ratelimit.
 	NodeID string
-	// NodeMetadata is sent with it.
+	// NodeMetadata is sent with the node id.
 	NodeMetadata map[string]string
 	// TLS is nil for connections without encryption.
 	TLS *TLS
@@ -43,9 +43,9 @@ type Config struct {
 }
 
 // TLS are the files of the connection's certificates as PEM. They are read for each
-// connection, so that replaced ones take effect.
+// connection, so that replaced files take effect.
 type TLS struct {
-	// CAFile is the authorities of the server's certificate. Empty means those of the
+	// CAFile has the CA certificates that verify the server. Empty means those of the
 	// system.
 	CAFile string
 	// CertFile and KeyFile are the client certificate. Empty means none.
@@ -109,11 +109,11 @@ func (t *TLS) load() (*tls.Config, error) {
 	if t.CAFile != "" {
 		pem, err := os.ReadFile(t.CAFile)
 		if err != nil {
-			return nil, fmt.Errorf("reading the authorities of the xDS server: %w", err)
+			return nil, fmt.Errorf("reading the CA certificates of the xDS server: %w", err)
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("reading the authorities of the xDS server: %s contains no PEM certificate", t.CAFile)
+			return nil, fmt.Errorf("reading the CA certificates of the xDS server: %s contains no PEM certificate", t.CAFile)
 		}
 	}
 	if t.CertFile != "" || t.KeyFile != "" {

@@ -10,7 +10,7 @@
 // response has all resources and replaces those before it. A resource is the configuration
 // of one domain, and becomes a rule set as in package envoyrules.
 //
-// A response is accepted as a whole or not at all. An invalid one is refused with the name
-// of the resource and what is wrong with it, and the last accepted one stays in effect. It
-// also stays in effect while the server is away; [Source.Err] says so.
+// A response is accepted as a whole or not at all. An invalid response is rejected with the
+// name of the resource and its problem, and the last accepted response stays in effect. It
+// also stays in effect while the server is unavailable; [Source.Err] returns the reason.
 package xdsrules

@@ -48,7 +48,7 @@ type resource struct {
 // converted again. The error has the problems of all resources.
 func parse(resources []*anypb.Any, before *content) (*content, error) {
 	if len(resources) > maxResources {
-		return nil, fmt.Errorf("the response has %d resources, at most %d are possible", len(resources), maxResources)
+		return nil, fmt.Errorf("the response has %d resources, at most %d are allowed", len(resources), maxResources)
 	}
 	next := &content{resources: map[[sha256.Size]byte]*resource{}, versions: map[string]rules.Version{}, heads: map[string]rules.Head{}}
 	var wrong []error

@@ -34,8 +34,8 @@ type Source struct {
 
 var _ rules.Watcher = (*Source)(nil)
 
-// Open returns a source and connects in the background, until Close: a server that is away
-// is no error. ctx is for its values.
+// Open returns a source and connects in the background, until Close. An unavailable server
+// is no error. Only the values of ctx are used.
 func Open(ctx context.Context, config Config) (*Source, error) {
 	config, err := config.withDefaults()
 	if err != nil {
@@ -55,8 +55,8 @@ func (s *Source) Close() error {
 	return nil
 }
 
-// Err returns why the rules may not be those of the server: it is away, it has sent
-// nothing since the connection was made, or its last response was refused. The last
+// Err returns why the rules may not be those of the server: it is unavailable, it has sent
+// nothing since the connection was made, or its last response was rejected. The last
 // accepted rules stay in effect meanwhile.
 func (s *Source) Err() error {
 	s.mu.Lock()

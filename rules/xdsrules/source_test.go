@@ -111,7 +111,7 @@ func TestSource_Refuses(t *testing.T) {
 	if err := s.Err(); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), `version "2"`) {
 		t.Errorf("the state is %v", err)
 	}
-	if n := len(log.Lines("refused the rate limit configuration")); n != 1 {
+	if n := len(log.Lines("rejected the rate limit configuration")); n != 1 {
 		t.Errorf("%d lines about one invalid version:\n%s", n, log)
 	}
 	for _, r := range server.Requests() {
@@ -196,7 +196,7 @@ func TestSource_ServerAway(t *testing.T) {
 	testenv.Eventually(t, "the rules are current", func() bool { return s.Err() == nil })
 	wantCapacity(t, s, "shop", 6)
 	testenv.Eventually(t, "the acceptance is logged", func() bool { return len(log.Lines("accepted the rate limit configuration")) >= 2 })
-	for text, want := range map[string]int{"cannot get rules from the xDS server": 1, "lost the xDS server": 1, "accepted the rate limit configuration": 2} {
+	for text, want := range map[string]int{"cannot get rules from the xDS server": 1, "lost the connection to the xDS server": 1, "accepted the rate limit configuration": 2} {
 		if n := len(log.Lines(text)); n != want {
 			t.Errorf("%d lines with %q, want %d:\n%s", n, text, want, log)
 		}

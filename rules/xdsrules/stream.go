@@ -120,12 +120,12 @@ func (s *Source) use(response *discovery.DiscoveryResponse) error {
 
 // refuse records an invalid response.
 func (s *Source) refuse(version string, err, lastErr error) {
-	refused := fmt.Errorf("version %q of the rate limit configuration is refused: %w", version, err)
+	refused := fmt.Errorf("version %q of the rate limit configuration is rejected: %w", version, err)
 	s.mu.Lock()
 	s.err, s.away = refused, false
 	s.mu.Unlock()
 	if lastErr == nil || lastErr.Error() != refused.Error() {
-		s.config.Logger.Error("refused the rate limit configuration; the last accepted one stays in effect", "server", s.config.Server,
+		s.config.Logger.Error("rejected the rate limit configuration; the last accepted one stays in effect", "server", s.config.Server,
 			"version", version, "error", detail(err))
 	}
 }
@@ -148,7 +148,7 @@ func (s *Source) lost(err error) {
 	switch {
 	case known:
 	case loaded:
-		s.config.Logger.Warn("lost the xDS server; the last accepted rules stay in effect, connecting again",
+		s.config.Logger.Warn("lost the connection to the xDS server; the last accepted rules stay in effect, connecting again",
 			"server", s.config.Server, "error", err)
 	default:
 		s.config.Logger.Error("cannot get rules from the xDS server; connecting again", "server", s.config.Server, "error", err)

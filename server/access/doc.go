@@ -13,13 +13,13 @@
 //
 // # What is promised
 //
-//   - Callers that are not identified are denied. All callers have all roles only
+//   - Callers that are not identified are rejected. All callers have all roles only
 //     if the configuration names no callers.
 //   - Tokens are compared by their hashes, in constant time.
 //   - OpenID Connect tokens are verified by go-oidc: issuer, audience, times and
-//     an asymmetric signature. The keys of an issuer are fetched at most three
-//     times at once and then every twelve seconds, whatever callers send, for
-//     five seconds at most and with a bound on size. While the issuer is
+//     an asymmetric signature. Whatever callers send, the keys of an issuer are
+//     fetched at most three times in a row and then every twelve seconds. A fetch
+//     takes five seconds at most and is bounded in size. While the issuer is
 //     unavailable, its last keys are used for an hour.
 //   - No error, log line or answer contains a token.
 //

@@ -52,8 +52,8 @@ type Guard struct {
 	refusals     *logthrottle.Throttle // of log lines about refused callers
 }
 
-// New returns a guard for a checked configuration. It reads the files that this
-// names, and does not connect to the issuer before the first token. A nil logger
+// New returns a guard for a checked configuration. It reads the files of the
+// configuration. It connects to the issuer at the first token. A nil logger
 // means slog.Default().
 func New(c *config.Server, log *slog.Logger) (*Guard, error) {
 	if log == nil {

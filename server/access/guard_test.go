@@ -150,7 +150,7 @@ func TestGuard_Only(t *testing.T) {
 		{guard: guard, sent: "Bearer w", role: config.RoleRead, passes: "token:w"},
 		{guard: guard, sent: "Bearer c", role: config.RoleCheck, passes: "token:c"},
 		{guard: guard, sent: "Bearer w", role: config.RoleCheck, passes: "token:w"},
-		{guard: guard, sent: "Bearer c", role: config.RoleRead, refused: refused{403, "The role read is needed, which token:c does not have."}},
+		{guard: guard, sent: "Bearer c", role: config.RoleRead, refused: refused{403, "token:c does not have the role read."}},
 		{guard: guard, role: config.RoleRead, refused: refused{401, "The request needs a bearer token."}, challenge: "Bearer"},
 		{guard: guard, sent: "Bearer x", role: config.RoleRead, refused: refused{401, "Not accepted: the token is not known."}, challenge: `Bearer error="invalid_token"`},
 		{guard: guardOf(t), sent: "Bearer x", role: config.RoleWrite, passes: "anyone"},

@@ -12,7 +12,7 @@ import (
 	"github.com/fluxgate/fluxgate/server/config"
 )
 
-// Refuse answers a request with a problem document.
+// Refuse rejects a request with a problem document.
 func Refuse(w http.ResponseWriter, r *http.Request, status int, detail string) {
 	rejection := httplimit.Rejection{Problem: httplimit.Problem{Title: http.StatusText(status), Status: status, Detail: detail}}
 	rejection.Write(w, r)
@@ -43,15 +43,15 @@ func (g *Guard) only(role config.Role, allowed func(*Identity, config.Role) bool
 		}
 		r = r.WithContext(With(r.Context(), who))
 		if !allowed(who, role) {
-			Refuse(w, r, http.StatusForbidden, "The role "+string(role)+" is needed, which "+who.Name+" does not have.")
+			Refuse(w, r, http.StatusForbidden, who.Name+" does not have the role "+string(role)+".")
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// Authenticate returns the identity of the caller, or nil with the answer to it, whose
-// headers it sets. Refused callers are logged.
+// Authenticate returns the identity of the caller. For a rejected caller it returns nil
+// and the answer, sets the headers of the answer, and logs the rejection.
 func (g *Guard) Authenticate(header http.Header, r *http.Request) (who *Identity, status int, detail string) {
 	who, err := g.Identify(r)
 	if err == nil {
@@ -68,7 +68,7 @@ func (g *Guard) Authenticate(header http.Header, r *http.Request) (who *Identity
 // tokens shows in the log.
 func (g *Guard) logRefused(r *http.Request, reason string) {
 	if ok, suppressed := g.refusals.Allow(g.now()); ok {
-		g.log.Warn("request refused: caller not authenticated",
+		g.log.Warn("request rejected: caller not authenticated",
 			"endpoint", r.Pattern, "peer", r.RemoteAddr, "reason", reason, logthrottle.Suppressed(suppressed))
 	}
 }
@@ -97,7 +97,7 @@ func (g *Guard) Challenge(header http.Header, r *http.Request, err error) (statu
 // Host passes requests whose Host header is localhost, an address, or one of
 // hosts, whatever the port and the case. A web page can make its own host name
 // resolve to this server (DNS rebinding), but the browser then sends that name.
-// setting is the key of hosts in the configuration, for the refusal.
+// setting is the key of hosts in the configuration, for the error message.
 func Host(setting string, hosts []string, next http.Handler) http.Handler {
 	known := map[string]bool{"localhost": true}
 	for _, name := range hosts {
@@ -115,13 +115,13 @@ func Host(setting string, hosts []string, next http.Handler) http.Handler {
 	})
 }
 
-// SameOrigin refuses requests that a browser sends for a page of another site.
-// Reads pass, since the page does not see the answer, and so do programs, which
+// SameOrigin rejects requests that a browser sends for a page of another site.
+// Reads pass, since the page does not see the answer. Programs pass, since they
 // send neither Sec-Fetch-Site nor Origin.
 func SameOrigin(next http.Handler) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		Refuse(w, r, http.StatusForbidden, "Requests from pages of other sites are refused.")
+		Refuse(w, r, http.StatusForbidden, "Requests from pages of other sites are rejected.")
 	}))
 	return protection.Handler(next)
 }

@@ -61,8 +61,8 @@ func (i *Identity) MayAny(role config.Role) bool {
 	return i != nil && i.roles[role] && (i.ruleSets == nil || len(i.ruleSets) > 0)
 }
 
-// MayAll reports whether the caller has a role on all rule sets, future ones
-// included.
+// MayAll reports whether the caller has a role on all rule sets, including future
+// ones.
 func (i *Identity) MayAll(role config.Role) bool {
 	return i != nil && i.roles[role] && i.ruleSets == nil
 }

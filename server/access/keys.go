@@ -161,7 +161,7 @@ func (k *keys) run(ctx context.Context, f *keyFetch, now time.Time) {
 	public, err := k.fetch(ctx)
 	if err != nil {
 		f.err = errors.New(printable.Line(err.Error(), 200)) // it may have the whole answer of the issuer
-		k.log.Error("cannot fetch the keys of the OIDC issuer", "error", f.err)
+		k.log.Error("cannot fetch the keys of the OIDC issuer: tokens are verified with its last keys for at most an hour", "error", f.err)
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()

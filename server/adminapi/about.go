@@ -11,7 +11,7 @@ import (
 const whoami = "whoami"
 
 func (a *API) registerAbout() {
-	answer(a, a.get("/v1/audit", "list-audit", tagAbout, "List changes and refused requests on this server, newest first"), a.listAudit)
+	answer(a, a.get("/v1/audit", "list-audit", tagAbout, "List changes and rejected requests on this server, newest first"), a.listAudit)
 	answer(a, a.get("/v1/whoami", whoami, tagAbout, "Show the identity of the caller"), a.whoami)
 }
 

@@ -97,14 +97,13 @@ func (a *API) refusal(ctx huma.Context, r *http.Request, caller caller, role con
 	case role == "":
 		return forbidden("The operation is not available to any role.")
 	case ruleSet == "" && !caller.who.MayAny(role):
-		return forbidden("The role " + string(role) + " is needed, which " + caller.who.Name + " does not have.")
+		return forbidden(caller.who.Name + " does not have the role " + string(role) + ".")
 	case ruleSet != "" && !caller.who.May(role, ruleSet):
-		return forbidden("The role " + string(role) + " on rule set " + ruleSet + " is needed, which " +
-			caller.who.Name + " does not have.")
+		return forbidden(caller.who.Name + " does not have the role " + string(role) + " on rule set " + ruleSet + ".")
 	case role == config.RoleWrite && a.config.Audit.Broken() != nil:
 		// The record of this attempt tries to write the audit again.
 		return admin.NewProblem(http.StatusServiceUnavailable, admin.KindUnavailable,
-			"Changes are refused while the audit file cannot be written: see the server's log. Try again later.")
+			"Changes are rejected while the audit file cannot be written: see the server's log. Try again later.")
 	}
 	return nil
 }

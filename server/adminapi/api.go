@@ -28,7 +28,7 @@ type Config struct {
 	// Counters returns how often the rules of a rule set have decided on this
 	// server. Nil means no counters.
 	Counters func(ruleSet string) []admin.Counter
-	// Insight returns what happens now. Nil means that there are no such operations.
+	// Insight returns the live numbers. Nil means that the API has no such operations.
 	Insight *insight.Insight
 	// Changed is called after every change, before it is answered, so that the
 	// change is in effect on this server. Nil means no call.
@@ -153,8 +153,8 @@ func (a *API) Patterns() []string {
 	return patterns
 }
 
-// ServeHTTP answers one request. Answers may have identities: no browser or proxy keeps
-// them, or takes them for something else than JSON.
+// ServeHTTP answers one request. Answers may have identities, so their headers forbid
+// browsers and proxies to store them or to guess their type.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")

@@ -13,9 +13,9 @@ import (
 
 func (a *API) registerBuckets() {
 	answer(a, a.operation(config.RoleRead, http.MethodPost, "/v1/rule-sets/{ruleSet}/buckets/peek", "peek-buckets", tagDecisions,
-		"Show what a caller has left", http.StatusNotFound), a.peek)
+		"Show the remaining tokens of a caller", http.StatusNotFound), a.peek)
 	register(a, a.operation(config.RoleWrite, http.MethodPost, "/v1/rule-sets/{ruleSet}/buckets/reset", "reset-buckets", tagDecisions,
-		"Fill buckets: all of the rule set, all of a rule, or one caller's", http.StatusNotFound), a.reset)
+		"Reset buckets to full: all of the rule set, all of a rule, or that of one caller", http.StatusNotFound), a.reset)
 	answer(a, a.get("/v1/rule-sets/{ruleSet}/counters", "list-counters", tagDecisions,
 		"Show how often each rule has decided on this server", http.StatusNotFound), a.counters)
 }

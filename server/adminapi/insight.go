@@ -13,7 +13,7 @@ func (a *API) registerInsight() {
 		return
 	}
 	answer(a, a.get("/v1/live", "live", tagInsight,
-		"Show how many requests there are now, and under which rules"), a.live)
+		"Show the current request rates, in total and by rule"), a.live)
 	answer(a, a.get("/v1/fleet", "fleet", tagInsight,
 		"Show the servers that share Redis"), a.fleet)
 	answer(a, a.get("/v1/callers", "callers", tagInsight,

@@ -1,5 +1,5 @@
 // Package audit records changes of rules and buckets through the admin API, and
-// refused attempts: who, what, from where, and with which result.
+// rejected attempts: who, what, from where, and with which result.
 //
 // A [Log] writes each [Record] to the server's log, whatever its level, and to a
 // file if one is configured: one JSON object a line, each in one write, so that
@@ -14,13 +14,13 @@
 //     set, with its author, but not in the audit.
 //   - No record is lost silently. A record that cannot be written to the file is in
 //     the server's log, followed by the error. [Log.Broken] then returns why, and
-//     the admin API refuses changes; those already under way are the last ones. The
+//     the admin API rejects new changes. The
 //     next record that can be written ends this state.
 //   - A write is passed to the operating system without waiting for the disk:
 //     after a power failure the last records may be missing, and the last line may
 //     be incomplete.
-//   - A disk that hangs blocks the operations that write a record, but neither
-//     reads nor decisions.
+//   - If a disk hangs, operations that write a record hang too, but neither
+//     reads nor decisions do.
 //   - Unauthenticated callers cannot flood it. A hundred attempts in a minute are
 //     recorded. The next record after the minute, of any caller, is preceded by one
 //     with the number of further attempts. In memory, changes are kept apart from

@@ -67,7 +67,7 @@ func TestFile_NotWritten(t *testing.T) {
 	}
 	text := said.String()
 	if strings.Count(text, "msg=audit ") != 4 || strings.Count(text, "level=ERROR") != 2 ||
-		!strings.Contains(text, "until one can be written\" seq=2 error=") || !strings.Contains(text, "until one can be written\" seq=3 error=") {
+		!strings.Contains(text, "until it can be written\" seq=2 error=") || !strings.Contains(text, "until it can be written\" seq=3 error=") {
 		t.Errorf("logged\n%s", text)
 	}
 	if len(log.Recent(0, 0, nil)) != 4 {

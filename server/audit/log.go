@@ -97,7 +97,7 @@ func (l *Log) write(ctx context.Context, r *Record) {
 	}
 	if err != nil {
 		l.log.ErrorContext(ctx,
-			"cannot write an audit record to the file: changes through the admin API are refused until one can be written",
+			"cannot write to the audit file: the admin API rejects changes until it can be written",
 			"seq", r.Seq, "error", err)
 		err = fmt.Errorf("writing the audit: %w", err)
 	}

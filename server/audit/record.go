@@ -21,7 +21,7 @@ const (
 	Failed    Outcome = "failed"    // tried without success
 )
 
-// Record is one operation: a change, or a refused attempt.
+// Record is one operation: a change, or a rejected attempt.
 type Record struct {
 	// Seq numbers the records of one process. The log sets it.
 	Seq uint64 `json:"seq" doc:"The number of the record on this server."`

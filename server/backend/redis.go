@@ -42,7 +42,7 @@ func redisTarget(c *config.Redis) (uri string, tlsConfig *tls.Config, err error)
 	return string(target), tlsConfig, err
 }
 
-// OpenStore opens the buckets in Redis. A server is counted as a gateway, a tool is not.
+// OpenStore opens the buckets in Redis. Redis counts servers, but not operator tools.
 func OpenStore(ctx context.Context, conf *config.Config, counted bool, log *slog.Logger) (*redisstore.Store, error) {
 	ctx, cancel := context.WithTimeout(ctx, OpenTimeout)
 	defer cancel()

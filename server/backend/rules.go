@@ -92,8 +92,8 @@ func (s *RuleSource) Editor(client redis.UniversalClient, channel string, log *s
 	return nil, fmt.Errorf("rules in %s cannot be listed or edited", s.Kind)
 }
 
-// NeverWait returns the rules with WAIT_FOR_REFILL, as a text for a message. While waiting is
-// off their requests are rejected.
+// NeverWait returns the ids of rules with WAIT_FOR_REFILL if waiting is off, as a text for a
+// message. Requests over their limits are rejected.
 func NeverWait(c *config.Config, set *rules.Set) string {
 	const most = 10
 	var ids []string

@@ -26,8 +26,8 @@ const (
 	countEvery = 2 * time.Second
 )
 
-// ServersUnknown is for the log and health.
-const ServersUnknown = "number of servers unknown: each counts the whole limit; set redis.expected-servers"
+// ServersUnknown is a message for the log and health.
+const ServersUnknown = "number of servers unknown: each server applies the whole limit; set redis.expected-servers"
 
 // lastCount is how many servers Redis has counted.
 type lastCount struct {
@@ -37,7 +37,7 @@ type lastCount struct {
 
 // AssumedServers returns how many servers share Redis while it has not counted them, 0 if
 // unknown, and the origin of the number: the larger of redis.expected-servers and the last
-// count on disk. Either may be old, and a number that is too large only makes shares smaller.
+// count on disk. Either may be outdated. A number that is too large makes shares smaller.
 func AssumedServers(c *config.Config) (servers int, from string) {
 	last := readCount(c.Rules.Copies)
 	if last.Servers > c.Redis.ExpectedServers {
@@ -90,7 +90,7 @@ func (last lastCount) due(servers int, now time.Time, lower *time.Time) bool {
 	return servers > 0 && now.Sub(*lower) >= lowerAfter
 }
 
-// KeepCount keeps the count of the servers on disk until ctx ends.
+// KeepCount saves the number of servers on disk until ctx ends.
 func KeepCount(ctx context.Context, folder string, counted func() int, log *slog.Logger) {
 	last, lower := readCount(folder), time.Time{}
 	for ; ctx.Err() == nil; _ = background.Sleep(ctx, countEvery) {
@@ -100,7 +100,7 @@ func KeepCount(ctx context.Context, folder string, counted func() int, log *slog
 		}
 		last = lastCount{Servers: servers, At: time.Now()}
 		if err := last.write(folder); err != nil { // it is written again when the count changes
-			log.Warn("cannot keep the number of servers on disk", "folder", folder, "error", err)
+			log.Warn("cannot save the number of servers: a start without Redis uses an older number", "folder", folder, "error", err)
 		}
 	}
 }

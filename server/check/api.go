@@ -33,8 +33,8 @@ type Config struct {
 	// Loaded returns the ids of loaded rule sets, to suggest one in place of an unknown one.
 	// Nil means no suggestions.
 	Loaded func() []string
-	// Failed is called for requests without a decision that are not the
-	// caller's fault. Nil means no call.
+	// Failed is called for a request that cannot be decided or settled because of
+	// an error of the server. Nil means no call.
 	Failed func(r *http.Request, err error)
 }
 

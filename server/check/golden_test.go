@@ -116,7 +116,7 @@ func TestCheck_NoDecision(t *testing.T) {
 		}, 500, `{"error":"The request could not be decided.","status":500}`, 1},
 		"no time": {func(context.Context, *fluxgate.Request) (fluxgate.Decision, error) {
 			return fluxgate.Decision{}, fmt.Errorf("hush: %w", context.DeadlineExceeded)
-		}, 503, `{"error":"The request could not be decided in time.","status":503}`, 1},
+		}, 503, `{"error":"The request was not decided in time.","status":503}`, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := deskOf(t, nil, broken{c.check})

@@ -231,7 +231,7 @@ func (p *problem) write(w http.ResponseWriter, r *http.Request) {
 // failure returns the answer without a decision.
 func (a *API) failure(r *http.Request, req *fluxgate.Request, err error) *problem {
 	if end := r.Context().Err(); end != nil && errors.Is(err, end) {
-		return newProblem(httplimit.StatusClientClosedRequest, "The caller has gone.")
+		return newProblem(httplimit.StatusClientClosedRequest, "The caller disconnected.")
 	}
 	if errors.Is(err, fluxgate.ErrNoRuleSet) {
 		return a.unknownRuleSet(access.From(r.Context()), req.RuleSet)
@@ -242,11 +242,11 @@ func (a *API) failure(r *http.Request, req *fluxgate.Request, err error) *proble
 		return p
 	}
 	if errors.Is(err, fluxgate.ErrCost) {
-		return badRequest("cost: cannot be negative, nor can costs or an estimate")
+		return badRequest("cost, costs and estimate: cannot be negative")
 	}
 	a.config.Failed(r, err)
 	if errors.Is(err, context.DeadlineExceeded) {
-		return newProblem(http.StatusServiceUnavailable, "The request could not be decided in time.")
+		return newProblem(http.StatusServiceUnavailable, "The request was not decided in time.")
 	}
 	return newProblem(http.StatusInternalServerError, "The request could not be decided.")
 }

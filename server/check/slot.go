@@ -46,8 +46,8 @@ func (a *API) takeBatchSlot(s *scratch, r *http.Request) error {
 	return nil
 }
 
-// Waiting has to be called when a request waits for tokens, with its context. It may wait for
-// long, so a batch frees its slot then.
+// Waiting must be called when a request begins to wait for tokens, with its context. A batch
+// then frees its slot, since the wait may be long.
 func Waiting(ctx context.Context) {
 	if slot, ok := ctx.Value(batchSlotKey{}).(*batchSlot); ok {
 		slot.free()

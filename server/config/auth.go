@@ -1,15 +1,15 @@
 package config
 
-// Auth is the callers that are accepted. If nothing is set here, any caller is;
+// Auth lists the callers that are accepted. If it is empty, any caller is accepted;
 // with server.tls.client-ca-file, any caller with a certificate.
 type Auth struct {
 	// Tokens are bearer tokens that are accepted.
 	Tokens []Token `key:"tokens"`
-	// TokensFile is a YAML file with more of them, in a list under tokens.
+	// TokensFile is a YAML file with more tokens, in a list under tokens.
 	TokensFile string `key:"tokens-file"`
-	// Certificates are the client certificates that are accepted, of those that
-	// server.tls.client-ca-file verifies. If there are none here, no tokens and no
-	// oidc, all of them are accepted with all roles.
+	// Certificates are the accepted client certificates. server.tls.client-ca-file
+	// must verify them. Without certificates, tokens and oidc, every verified
+	// certificate is accepted with all roles.
 	Certificates []Certificate `key:"certificates"`
 
 	OIDC OIDC `key:"oidc"`
@@ -18,8 +18,8 @@ type Auth struct {
 // Role is a permission of a caller.
 type Role string
 
-// The roles. write includes read and check. identities shows the callers of /v1/callers in plain
-// words, beside read.
+// The roles. write includes read and check. With read and identities, /v1/callers shows who the
+// callers are.
 const (
 	RoleCheck      Role = "check"
 	RoleRead       Role = "read"
@@ -27,15 +27,14 @@ const (
 	RoleIdentities Role = "identities"
 )
 
-// Roles are all of them.
+// Roles are all roles.
 var Roles = []Role{RoleCheck, RoleRead, RoleWrite, RoleIdentities}
 
 // Token is a bearer token that is accepted, known by its hash.
 type Token struct {
 	// Name is what logs and the audit call its owner.
 	Name string `key:"name" is:"id" required:"yes" unique:"yes"`
-	// SHA256 is the token's hash in 64 hexadecimal digits, as sha256sum prints
-	// it.
+	// SHA256 is the token's hash in 64 hexadecimal digits, as sha256sum prints it.
 	SHA256 Hash `key:"sha256" is:"sha256" required:"yes" unique:"yes"`
 	// Roles are the roles of its owner. write includes read and check. identities shows, beside
 	// read, who the callers are that are limited.
@@ -50,8 +49,8 @@ type Certificate struct {
 	// Name is what logs and the audit call its owner.
 	Name string `key:"name" is:"id" required:"yes" unique:"yes"`
 	// Subject is compared exactly with the certificate: with its alternative names
-	// (URI, DNS or email), or, only if it has none, with its common name. Of
-	// several entries that match one certificate the first counts.
+	// (URI, DNS or email), or with its common name if it has none. If several
+	// entries match a certificate, the first one applies.
 	Subject string `key:"subject" is:"subject" required:"yes" unique:"yes"`
 	// Roles are the roles of its owner. write includes read and check. identities shows, beside
 	// read, who the callers are that are limited.
@@ -66,7 +65,7 @@ type Certificate struct {
 // issuer publishes.
 type OIDC struct {
 	// Issuer is its URL, as in its tokens. It must be https, unless it is on this
-	// machine. Empty means none.
+	// machine. Empty means no issuer.
 	Issuer URI `key:"issuer"`
 	// Audience is the audience that tokens must have: the id of this server, or of
 	// its clients, at the issuer.
@@ -77,21 +76,21 @@ type OIDC struct {
 	// claims, as in realm_access.roles.
 	RolesClaim string `key:"roles-claim"`
 	// RolePrefix is the prefix of check, read, write and identities in that
-	// claim. Other values of it are ignored.
+	// claim. Other values are ignored.
 	RolePrefix string `key:"role-prefix"`
 	// RuleSetsClaim is the claim that lists the ids of the rule sets that a
-	// caller's roles are for, or "*" for all; callers without the claim are denied.
+	// caller's roles are for, or "*" for all. Callers without the claim are rejected.
 	// Empty means that roles are for all rule sets.
 	RuleSetsClaim string `key:"rule-sets-claim"`
-	// CAFile is the authorities of the issuer's certificate as PEM. Empty means
-	// those of the system.
+	// CAFile is a PEM file of CA certificates that verify the issuer's certificate.
+	// Empty means those of the system.
 	CAFile string `key:"ca-file" is:"ca"`
 }
 
-// Audit is the log of changes, and of attempts that were refused.
+// Audit is the log of changes and of rejected attempts.
 type Audit struct {
-	// File is the file that it is written to, one JSON object in each line, besides
-	// the log. It can be moved away at any time. While it cannot be written, the
-	// admin API refuses changes. Empty means the log alone.
+	// File is the audit file, with one JSON object per line. It can be moved at any
+	// time. While it cannot be written, the admin API rejects changes. Entries are
+	// also written to the log; empty means only there.
 	File string `key:"file"`
 }

@@ -16,7 +16,7 @@ import (
 // Check reports whether the configuration is valid: ranges, addresses, patterns,
 // files that must exist, and values that contradict each other. It reads the
 // files of secrets, and connects to nothing. The error is an [*Error] with all
-// problems, each where its value was written.
+// problems and the position of each.
 func (c *Config) Check() error {
 	k := &checker{Config: c}
 	k.tags()
@@ -95,7 +95,7 @@ func (k *checker) redis() {
 	k.keyPair("redis.tls", r.TLS.CertFile, r.TLS.KeyFile)
 	for i, node := range r.ClusterNodes {
 		if !isHostPort(string(node)) {
-			k.refuse(fmt.Sprintf("redis.cluster-nodes[%d]", i), "must be of the form host:port: credentials go into redis.uri")
+			k.refuse(fmt.Sprintf("redis.cluster-nodes[%d]", i), "must be of the form host:port; credentials go into redis.uri")
 		}
 	}
 	uri, err := redisuri.Parse(string(r.URI))
@@ -126,16 +126,16 @@ func (k *checker) mongo() {
 		return
 	}
 	if k.Mongo.URI == "" {
-		k.refuse("mongo.uri", "is required for rules in MongoDB; without it and without mongo.enabled rules are in Redis")
+		k.refuse("mongo.uri", "is required for rules in MongoDB; for rules in Redis set rules.source to redis")
 	} else {
 		_, err := parseMongo(k.Mongo.URI)
 		k.refuseErr("mongo.uri", err)
 	}
 	if d := k.Mongo.Database; d == "" || len(d) > 63 || strings.ContainsAny(d, "/\\. \"$*<>:|?") {
-		k.refuse("mongo.database", "is not a valid name of a database")
+		k.refuse("mongo.database", "is not a valid database name")
 	}
 	if n := k.Mongo.Collection; n == "" || len(n) > 100 || strings.Contains(n, "$") || strings.HasPrefix(n, "system.") {
-		k.refuse("mongo.collection", "is not a valid name of a collection")
+		k.refuse("mongo.collection", "is not a valid collection name")
 	}
 }
 
@@ -164,7 +164,7 @@ func (k *checker) ruleSource() {
 	case r.Source == SourceAuto && path != "" && k.Mongo.Enabled && k.isSet("mongo.enabled"):
 		k.refuse(key, "is set, and so is mongo.enabled: choose one with rules.source")
 	case k.RuleSource() == "":
-		k.refuse("rules.source", "there is no source of rules: "+
+		k.refuse("rules.source", "no rule source is configured: "+
 			"set rules.file, rules.envoy-files, rules.xds.server, mongo.uri or redis.enabled")
 	}
 }

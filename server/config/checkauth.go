@@ -10,8 +10,8 @@ import (
 	"github.com/fluxgate/fluxgate/internal/syntax"
 )
 
-// Asks reports whether callers must authenticate. That is so as soon as a setting
-// names a way to, even if no caller can at the moment.
+// Asks reports whether callers must authenticate: whether a setting names a way to
+// authenticate, even if no caller can use it at the moment.
 func (a *Auth) Asks() bool {
 	return len(a.Tokens) > 0 || a.TokensFile != "" || len(a.Certificates) > 0 || a.OIDC.Issuer != ""
 }
@@ -33,7 +33,7 @@ func (k *checker) auth() {
 		}
 	}
 	if len(auth.Certificates) > 0 && k.Server.TLS.ClientCAFile == "" {
-		k.refuse("server.auth.certificates", "needs server.tls.client-ca-file, which certificates are verified with")
+		k.refuse("server.auth.certificates", "needs server.tls.client-ca-file, which verifies certificates")
 	}
 	k.oidc()
 }
@@ -65,13 +65,13 @@ func checkIssuer(u URI) error {
 	case err != nil || checkHTTP(u) != nil:
 		return errors.New("must be a URL such as https://login.example.com/realms/ops")
 	case parsed.User != nil || strings.ContainsAny(string(u), "?#"):
-		return errors.New("must be a URL without credentials, question mark and fragment")
+		return errors.New("must be a URL without credentials, query and fragment")
 	}
 	return u.CheckSecure()
 }
 
-// CheckSecure refuses a URL whose traffic others could read or change: one that
-// is not https, unless it is on this machine. The error does not show it.
+// CheckSecure rejects a URL that is not https, unless it is on this machine: others
+// could read or change its traffic. The error does not show the URL.
 func (u URI) CheckSecure() error {
 	parsed, err := url.Parse(string(u))
 	switch {

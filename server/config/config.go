@@ -9,10 +9,10 @@ import (
 
 // Config is the configuration of a server. [Defaults] and [Load] make one.
 //
-// The fields' tags have the name of the key, the values (oneof) or the form (is)
-// that a string can have, whether it may be empty (required) or used twice in a
-// list (unique), and the range of a number or a time (min and max). The comment of a
-// field says what its key means: docs/configuration.md is generated from it.
+// The tags of a field have the name of the key, the possible values (oneof) or the form
+// (is) of a string, whether it may be empty (required) or used twice in a list (unique),
+// and the range of a number or a time (min and max). The comment of a field says what
+// its key means: docs/configuration.md is generated from it.
 type Config struct {
 	Redis         Redis         `key:"redis"`
 	Mongo         Mongo         `key:"mongo"`
@@ -30,7 +30,7 @@ type Config struct {
 	from *origin // nil if it was not loaded
 }
 
-// Defaults is the configuration without any source.
+// Defaults returns the default configuration.
 func Defaults() Config {
 	return Config{
 		Redis: Redis{

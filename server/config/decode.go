@@ -229,7 +229,7 @@ func (d *decoder) splitList(at yamltree.Position, text, path string) *yamltree.N
 	}
 	for i, item := range strings.Split(text, ",") {
 		if item = strings.TrimSpace(item); item == "" {
-			d.refuse(at, fmt.Sprintf("%s[%d]", path, i), "has nothing between two commas")
+			d.refuse(at, fmt.Sprintf("%s[%d]", path, i), "is empty: remove one of two commas")
 		}
 		n.Items = append(n.Items, &yamltree.Node{At: at, Value: item})
 	}

@@ -19,13 +19,11 @@
 // # Promises
 //
 //   - An unknown key, an unknown FLUXGATE_ variable and a value of another type
-//     are errors, with the file, the line, a caret and what was probably meant.
-//     [Load] reports all of them at once, and [Config.Check] all values that are
-//     not valid.
-//   - [Config.Print] says where each value comes from, and a problem is shown
-//     there.
-//   - No secret is shown. Passwords in URIs, the hashes of tokens and lines of a
-//     file that may hold a secret are in no error and in no output.
+//     are errors. An error has the file, the line, a caret and a suggestion.
+//     [Load] reports all of them at once, [Config.Check] all invalid values.
+//   - [Config.Print] shows where each value comes from.
+//   - No error and no output shows a secret: no password in a URI, no hash of a
+//     token, no line of a file that may hold a secret.
 //   - Everything is bounded: the file, its depth, the length of lists and strings,
 //     and the number of problems in an error.
 package config

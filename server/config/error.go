@@ -11,9 +11,9 @@ import (
 // maxProblems is how many problems an [Error] has at most.
 const maxProblems = 100
 
-// Problem is one problem and where it is: the file with line and column, the
-// variable, or the assignment of the command line. Its String has the line below
-// it with a caret, unless that may hold a secret.
+// Problem is one problem with its position: a file with line and column, a
+// variable, or a --set of the command line. Its String shows the line with a caret
+// below the message, unless the line may hold a secret.
 type Problem = yamltree.Problem
 
 // Error is all problems of a configuration, or the first 100.
@@ -23,7 +23,7 @@ type Error struct {
 	more int
 }
 
-// Error has the problems one after the other.
+// Error lists the problems.
 func (e *Error) Error() string { return yamltree.Lines(e.Problems, e.more) }
 
 func (e *Error) add(p Problem) {

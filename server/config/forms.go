@@ -134,7 +134,7 @@ func checkProxy(proxy string) error {
 // hideSecret is an error that quotes a value, unless that may hold a secret.
 func hideSecret(value string, err error) error {
 	if err != nil && mayHoldSecret(value) {
-		return errors.New("is not valid, and is not shown since it may hold a secret")
+		return errors.New("is not valid (not shown: it may hold a secret)")
 	}
 	return err
 }
@@ -202,8 +202,8 @@ const (
 	maxSecret = 64 << 10
 )
 
-// ReadSecret reads a secret from its file, without the line end that most
-// editors add. Without a file it is empty.
+// ReadSecret reads a secret from its file, without a line end after it.
+// If no file is named, the secret is empty.
 func ReadSecret(name string) ([]byte, error) {
 	if name == "" {
 		return nil, nil
@@ -214,7 +214,7 @@ func ReadSecret(name string) ([]byte, error) {
 	}
 	secret := strings.TrimRight(string(data), "\r\n")
 	if len(secret) < minSecret || len(secret) > maxSecret {
-		return nil, fmt.Errorf("names a file with %d bytes in it: a secret has %d to %d, as openssl rand -hex 32 prints it",
+		return nil, fmt.Errorf("names a file with %d bytes: a secret has %d to %d; openssl rand -hex 32 prints one",
 			len(secret), minSecret, maxSecret)
 	}
 	return []byte(secret), nil

@@ -65,9 +65,9 @@ func (g *group) keys(all []*setting) []*setting {
 
 // Key is one setting, for listings.
 type Key struct {
-	// Name is such as redis.pool.max-total.
+	// Name is the full name, such as redis.pool.max-total.
 	Name string
-	// Values are those that it can have, if they are few.
+	// Values are the possible values of a setting with few of them.
 	Values []string
 }
 

@@ -17,24 +17,23 @@ const (
 	MissingReject MissingRule = "REJECT"
 )
 
-// RateLimit is how requests are decided.
+// RateLimit configures decisions.
 type RateLimit struct {
-	// FilterEnabled limits requests of forward-auth. Without it all of them are
+	// FilterEnabled limits requests of forward-auth. If it is false, all of them are
 	// allowed.
 	FilterEnabled bool `key:"filter-enabled"`
-	// FilterOrder is accepted for existing configurations and has no effect: a
-	// server has one filter.
+	// FilterOrder has no effect. It is accepted for existing configurations.
 	FilterOrder int `key:"filter-order" min:"-2147483648" max:"2147483647"`
 	// DefaultRuleSetID is the rule set of requests that name none.
 	DefaultRuleSetID string `key:"default-rule-set-id" is:"rule-set"`
 	// IncludePatterns are the paths that the filter limits: * is one segment,
 	// ** any number. An empty list means all.
 	IncludePatterns []string `key:"include-patterns" is:"pattern"`
-	// ExcludePatterns are paths that it does not limit, even if include-patterns
-	// has them. A path with several readings is excluded only if all of them are.
+	// ExcludePatterns are paths that the filter does not limit, even if they match
+	// include-patterns. A path with several readings is excluded if all readings are.
 	ExcludePatterns []string `key:"exclude-patterns" is:"pattern"`
 	// AmbiguousPaths is the treatment of paths that routers may read in more
-	// than one way: match applies the limits of all readings, refuse answers 400
+	// than one way. match applies the limits of all readings. refuse answers 400
 	// to an escaped slash, a dot segment or an empty segment before the end.
 	AmbiguousPaths fluxgate.AmbiguousPaths `key:"ambiguous-paths" oneof:"match refuse"`
 	// MissingRuleBehavior is the decision for a request that no rule matches.
@@ -48,10 +47,10 @@ type RateLimit struct {
 	// ClientIPHeader is the header with the client's address. Empty means
 	// X-Forwarded-For.
 	ClientIPHeader string `key:"client-ip-header" is:"header"`
-	// Attributes are the headers that become attributes of a request, by the
-	// attributes' names: {tier: X-Tier}. Only forward-auth reads them. The proxy
-	// must set each of them or remove those of clients, or clients choose their
-	// limits; a request that has one of them twice is refused.
+	// Attributes are the headers that become attributes of a request, by the name of
+	// the attribute: {tier: X-Tier}. Only forward-auth reads them. The proxy must set
+	// or remove each of these headers; otherwise clients can choose their limits.
+	// A request with two values of such a header is rejected.
 	Attributes map[string]string `key:"attributes"`
 	// IPv6Prefix is the number of bits of an IPv6 address that identify a caller.
 	IPv6Prefix int `key:"ipv6-prefix" min:"1" max:"128"`
@@ -59,8 +58,8 @@ type RateLimit struct {
 	// unavailable: local counts in the process, open allows, closed rejects.
 	OnFailure rules.OnFailure `key:"on-failure" oneof:"local open closed"`
 	// FallbackShare is the share of each limit that a server applies while Redis
-	// is unavailable: auto, which is 1 divided by the number of servers last seen
-	// in Redis, or a number from 0.000001 to 1.
+	// is unavailable: a number from 0.000001 to 1, or auto, which is 1 divided by
+	// the number of servers last counted in Redis.
 	FallbackShare Share `key:"fallback-share" is:"share" required:"yes"`
 }
 
@@ -73,8 +72,8 @@ const ShareAuto Share = "auto"
 // minShare is the smallest share.
 const minShare = 0.000001
 
-// Number is the share as a number, and 0 for ShareAuto. ok is false if it is
-// neither.
+// Number returns the share, and 0 for ShareAuto. ok is false if the share is
+// invalid.
 func (s Share) Number() (share float64, ok bool) {
 	if s == ShareAuto {
 		return 0, true
@@ -94,18 +93,18 @@ type WaitForRefill struct {
 	Enabled bool `key:"enabled"`
 	// MaxWaitTime is the longest time that a request waits.
 	MaxWaitTime time.Duration `key:"max-wait-time" min:"1ms" max:"1h"`
-	// MaxConcurrentWaits is the maximum number of waiting requests. More are
-	// rejected. At most a tenth of them, rounded up, wait for the same bucket,
-	// unless its rule is GLOBAL.
+	// MaxConcurrentWaits is the maximum number of waiting requests. Further requests
+	// are rejected. At most a tenth of this number, rounded up, wait for the same
+	// bucket, unless its rule is GLOBAL.
 	MaxConcurrentWaits int `key:"max-concurrent-waits" min:"1" max:"1000000"`
 }
 
-// Settle is about receipts, with which a caller reports the actual cost of a
+// Settle configures receipts. With a receipt a caller reports the actual cost of a
 // request afterwards.
 type Settle struct {
-	// ReceiptSecretFile is a file with a secret of at least 16 bytes that receipts
-	// are signed with. Empty means a random one, so that no other server accepts
-	// the receipts of this one.
+	// ReceiptSecretFile is a file with a secret of at least 16 bytes that signs
+	// receipts. Empty means a random secret; other servers then do not accept
+	// receipts of this server.
 	ReceiptSecretFile string `key:"receipt-secret-file" is:"secret"`
 	// ReceiptTTL is how long a receipt is valid.
 	ReceiptTTL time.Duration `key:"receipt-ttl" min:"1s" max:"24h"`

@@ -16,21 +16,21 @@ const maxFile = 1 << 20
 // FileVariable names the file to read if the command line names none.
 const FileVariable = envPrefix + "CONFIG"
 
-// Sources is where a configuration comes from. Each overrides the one before.
+// Sources are the sources of a configuration. Each overrides the ones before it.
 type Sources struct {
 	// File is a YAML or JSON file. Empty means the one that the variable
 	// FLUXGATE_CONFIG names, or none.
 	File string
-	// Environ are variables as os.Environ has them.
+	// Environ are environment variables, as os.Environ returns them.
 	Environ []string
 	// Set are assignments of the command line, such as redis.uri=redis://….
-	// Of two for one key the last counts.
+	// The last assignment of a key applies.
 	Set []string
 }
 
-// Load reads a configuration over the defaults. If anything cannot be read the
-// error is an [*Error] with all problems. Whether the values are valid together
-// is for [Config.Check] to say.
+// Load reads a configuration over the defaults. If anything cannot be read, the
+// error is an [*Error] with all problems. [Config.Check] then checks the values
+// together.
 func Load(from Sources) (*Config, error) {
 	environ := variables(from.Environ)
 	if from.File == "" {

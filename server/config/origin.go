@@ -13,9 +13,9 @@ type origin struct {
 	tree *yamltree.Node // the values that are not left at their defaults
 }
 
-// Origin is where the value of a key such as redis.uri comes from: file:line, the
-// name of a variable, or --set with the name of the key. It is empty for a key
-// at its default.
+// Origin returns where the value of a key such as redis.uri comes from: file:line, the
+// name of a variable, or --set with the name of the key. It is empty for a default
+// value.
 func (c *Config) Origin(key string) string {
 	if c.from == nil {
 		return ""
@@ -35,7 +35,7 @@ func (c *Config) Origin(key string) string {
 	return fmt.Sprintf("%s:%d", c.from.file.Name, at.Line)
 }
 
-// File is the name of the file that was read, empty if there was none.
+// File returns the name of the file that was read. It is empty if no file was read.
 func (c *Config) File() string {
 	if c.from == nil {
 		return ""

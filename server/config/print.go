@@ -16,9 +16,9 @@ import (
 	"github.com/fluxgate/fluxgate/internal/yamltree"
 )
 
-// Print writes the whole configuration as YAML, with secrets masked. If it has none, the
-// output loads as the same configuration. A comment says where each value comes from that is
-// not at its default. asJSON writes the same as JSON.
+// Print writes the whole configuration as YAML, with secrets masked. Without secrets, the
+// output loads as the same configuration. Each value that is not the default has a comment
+// with its origin. asJSON writes JSON instead.
 func (c *Config) Print(w io.Writer, asJSON bool) error {
 	var b bytes.Buffer
 	if asJSON {

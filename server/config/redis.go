@@ -2,8 +2,8 @@ package config
 
 import "time"
 
-// Redis is the data plane, which holds the buckets. Without it they are in the
-// memory of each server, and every server counts alone.
+// Redis is the data plane, which holds the buckets. Without Redis each server keeps
+// them in memory, and counts alone.
 type Redis struct {
 	// Enabled keeps the buckets in Redis.
 	Enabled bool `key:"enabled"`
@@ -13,46 +13,46 @@ type Redis struct {
 	URI URI `key:"uri"`
 	// Mode is the topology of the Redis servers. auto detects it.
 	Mode string `key:"mode" oneof:"auto standalone sentinel cluster"`
-	// Timeout bounds a decision, waiting for a connection included.
+	// Timeout bounds a decision, including the wait for a connection.
 	Timeout time.Duration `key:"timeout" min:"1ms" max:"1m"`
 	// Prefix begins every key in Redis.
 	Prefix string `key:"prefix"`
 	// ClusterNodes are nodes of a cluster as host:port, instead of the hosts in
 	// the URI.
 	ClusterNodes []URI `key:"cluster-nodes"`
-	// KeySecretFile is a file with a secret of at least 16 bytes that identities
-	// are hashed with, so that keys in Redis do not reveal callers. All servers
-	// must have the same.
+	// KeySecretFile is a file with a secret of at least 16 bytes. Identities are
+	// hashed with it, so that keys in Redis do not reveal callers. All servers
+	// must have the same secret.
 	KeySecretFile string `key:"key-secret-file" is:"secret"`
 	// Shards is the number of slots of a cluster that the keys are spread over.
-	// All servers must have the same.
+	// All servers must have the same number.
 	Shards int `key:"shards" min:"1" max:"4096"`
-	// Leases is whether a server may answer from memory: auto repeats refusals and takes
-	// tokens of busy buckets ahead, except for rules with consistency strict; off asks
+	// Leases is whether a server may answer from memory. auto repeats rejections and takes
+	// local tokens of busy buckets, except for rules with consistency strict. off asks
 	// Redis for every decision. See scaling.md.
 	Leases string `key:"leases" oneof:"auto off"`
-	// ExpectedServers is how many servers share Redis, for ratelimit.fallback-share auto
-	// until Redis has counted them. If the last count in rules.copies is larger, that is
-	// used. 0 means unknown: a server that starts without Redis counts the whole limit.
+	// ExpectedServers is how many servers share Redis. ratelimit.fallback-share auto uses it
+	// until Redis has counted them, or the last count in rules.copies if that is larger.
+	// 0 means unknown: a server that starts without Redis then applies the whole limit.
 	ExpectedServers int `key:"expected-servers" min:"0" max:"1000"`
 
 	Pool Pool     `key:"pool"`
 	TLS  RedisTLS `key:"tls"`
 }
 
-// RedisTLS is the certificates of connections to Redis, if redis.uri begins with
-// rediss://.
+// RedisTLS configures the certificates of connections to Redis. redis.uri must begin
+// with rediss://.
 type RedisTLS struct {
-	// CAFile is the authorities of the servers' certificates as PEM. Empty means those of
-	// the system.
+	// CAFile is a PEM file of CA certificates that verify the Redis servers. Empty means
+	// those of the system.
 	CAFile string `key:"ca-file" is:"ca"`
 	// CertFile is the client certificate with its chain as PEM. Empty means none.
 	CertFile string `key:"cert-file"`
-	// KeyFile is its private key as PEM. Both files are read for each connection.
+	// KeyFile is the private key of the client certificate as PEM. Both files are read for each connection.
 	KeyFile string `key:"key-file"`
 }
 
-// MaxServers is how many servers Redis counts at most.
+// MaxServers is the maximum number of servers that Redis counts.
 const MaxServers = 1_000
 
 // LeasesOff is the value of redis.leases that asks Redis for every decision.
@@ -60,10 +60,10 @@ const LeasesOff = "off"
 
 // Pool is the connection pool of each Redis server.
 type Pool struct {
-	// MaxTotal is the maximum number of connections. Less than 24 count as 24.
+	// MaxTotal is the maximum number of connections. A value below 24 counts as 24.
 	MaxTotal int `key:"max-total" min:"1" max:"10000"`
-	// MaxIdle is the maximum number of idle connections. Less than 16, the calls
-	// that can be in flight, count as 16. The default is lower if max-total is.
+	// MaxIdle is the maximum number of idle connections. A value below 16, the maximum
+	// number of concurrent calls, counts as 16. The default is lower if max-total is.
 	MaxIdle int `key:"max-idle" min:"0" max:"10000"`
 	// MinIdle is the minimum number of idle connections. The default is lower if
 	// max-idle is.

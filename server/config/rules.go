@@ -2,7 +2,7 @@ package config
 
 import "time"
 
-// Rules is where the rules come from.
+// Rules configures the rule source.
 type Rules struct {
 	// Source is where rules come from. auto is the file if rules.file is set, else
 	// the files of rules.envoy-files, else the server of rules.xds.server, else MongoDB
@@ -13,12 +13,12 @@ type Rules struct {
 	// EnvoyFiles is a configuration file of envoyproxy/ratelimit, or a folder of
 	// such files. See envoy.md.
 	EnvoyFiles string `key:"envoy-files"`
-	// MaxRuleSets is how many rule sets a server keeps in memory, and how many files a
-	// folder of rules may have. If more are in use, the one that was not used for the
-	// longest time is dropped, and loaded again at its next request.
+	// MaxRuleSets is the maximum number of rule sets in memory, and of files in a folder of
+	// rules. If more are in use, the least recently used rule set is dropped, and loaded
+	// again at its next request.
 	MaxRuleSets int `key:"max-rule-sets" min:"1" max:"100000"`
 	// Copies is a folder for the last valid version of each rule set, to start
-	// from while the source is unavailable. Empty means that none are kept.
+	// from while the source is unavailable. Empty means no copies.
 	Copies string `key:"copies"`
 
 	XDS XDS `key:"xds"`
@@ -31,10 +31,10 @@ type XDS struct {
 	Server string `key:"server"`
 	// NodeID is the name of this server there. Envoy Gateway expects envoy-ratelimit.
 	NodeID string `key:"node-id"`
-	// NodeMetadata is sent with it.
+	// NodeMetadata is sent with the node id.
 	NodeMetadata map[string]string `key:"node-metadata"`
-	// StartWithoutRules makes the server ready before the first configuration has arrived:
-	// requests are decided by ratelimit.missing-rule-behavior until then.
+	// StartWithoutRules makes the server ready before the first configuration has arrived.
+	// Until then ratelimit.missing-rule-behavior decides requests.
 	StartWithoutRules bool `key:"start-without-rules"`
 	// MaxMessage is the maximum size of all configurations together, in bytes.
 	MaxMessage int64 `key:"max-message" min:"65536" max:"268435456"`
@@ -42,20 +42,20 @@ type XDS struct {
 	TLS XDSTLS `key:"tls"`
 }
 
-// XDSTLS is the TLS of the connection to the xDS server. The files are read for each
+// XDSTLS configures TLS of the connection to the xDS server. The files are read for each
 // connection.
 type XDSTLS struct {
 	// Enabled uses TLS.
 	Enabled bool `key:"enabled"`
-	// CAFile is the authorities of the server's certificate as PEM. Empty means those of
-	// the system.
+	// CAFile is a PEM file of CA certificates that verify the xDS server. Empty means those
+	// of the system.
 	CAFile string `key:"ca-file" is:"ca"`
 	// CertFile is the client certificate with its chain as PEM. Empty means none.
 	CertFile string `key:"cert-file"`
-	// KeyFile is its private key as PEM.
+	// KeyFile is the private key of the client certificate as PEM.
 	KeyFile string `key:"key-file"`
-	// ServerName is the name in the server's certificate, if it is not the host of the
-	// server.
+	// ServerName is the name in the server's certificate. Empty means the host of
+	// rules.xds.server.
 	ServerName string `key:"server-name" is:"host"`
 }
 
@@ -71,35 +71,35 @@ func (c *Config) RuleFiles() (key, path string) {
 	return "", ""
 }
 
-// NeedsDefaultRuleSet reports whether the default rule set must exist. Envoy names the
-// domain in every call, so that configurations of envoyproxy/ratelimit need not have it.
+// NeedsDefaultRuleSet reports whether the default rule set must exist. Configurations of
+// envoyproxy/ratelimit do not need it, since Envoy names the domain in every call.
 func (c *Config) NeedsDefaultRuleSet() bool {
 	source := c.RuleSource()
 	return source != SourceEnvoyFiles && source != SourceXDS || c.isSet("ratelimit.default-rule-set-id")
 }
 
-// Reload is how changes of rules are detected.
+// Reload configures how changes of rules are detected.
 type Reload struct {
-	// Enabled loads changed rules. Without it rules are read once.
+	// Enabled loads changed rules. If it is false, rules are read once.
 	Enabled bool `key:"enabled"`
 	// Strategy is how changes are detected: POLLING reads revisions, REDIS_PUBSUB
 	// listens for announcements, AUTO does both if Redis is enabled.
 	Strategy string `key:"strategy" oneof:"AUTO POLLING REDIS_PUBSUB"`
 	// PollingInterval is the longest time until a change is in effect without
-	// announcements: revisions are read every half of it.
+	// announcements. Revisions are read twice per interval.
 	PollingInterval time.Duration `key:"polling-interval" min:"100ms" max:"24h"`
-	// Jitter is the longest random delay before the rules are read, so that a
-	// thousand servers do not read at once. 0s means none.
+	// Jitter is the longest random delay before the rules are read. It keeps many servers
+	// from reading at once. 0s means no delay.
 	Jitter time.Duration `key:"jitter" min:"0s" max:"1m"`
 	// Channel is the Redis channel of announcements.
 	Channel string `key:"channel" required:"yes"`
-	// ResetBucketsOnReload fills the buckets of a rule set when it changes, which
-	// allows every caller a burst.
+	// ResetBucketsOnReload resets the buckets of a rule set to full when it changes.
+	// Every caller may then send a burst.
 	ResetBucketsOnReload bool `key:"reset-buckets-on-reload"`
 }
 
-// RuleSource is where the rules come from: file, envoy-files, xds, mongo or redis, or ""
-// if no source is configured.
+// RuleSource returns where the rules come from: file, envoy-files, xds, mongo or redis. It
+// returns "" if no source is configured.
 func (c *Config) RuleSource() string {
 	switch {
 	case c.Rules.Source != SourceAuto && c.Rules.Source != "":
@@ -120,16 +120,16 @@ func (c *Config) RuleSource() string {
 
 // Mongo is MongoDB as the control plane, which holds the rules.
 type Mongo struct {
-	// Enabled reads the rules from MongoDB if uri is set, unless rules.file,
-	// rules.envoy-files or rules.xds.server is.
+	// Enabled reads the rules from MongoDB if uri is set, and rules.file,
+	// rules.envoy-files and rules.xds.server are not.
 	Enabled bool `key:"enabled"`
 	// URI is the address of MongoDB, such as mongodb://localhost:27017/fluxgate. Without it
 	// the rules are in Redis.
 	URI URI `key:"uri"`
-	// Database is the database with the rules. The default is the one that the
-	// URI names, if it names one.
+	// Database is the database with the rules. If the URI names a database, that is
+	// the default.
 	Database string `key:"database"`
-	// Collection is the collection with the rules. Its name begins the names of
-	// the other collections.
+	// Collection is the collection with the rules. The names of the other
+	// collections begin with its name.
 	Collection string `key:"collection"`
 }

@@ -2,14 +2,14 @@ package config
 
 import "time"
 
-// Server is the listeners and the bounds of requests.
+// Server configures the listeners and the bounds of requests.
 type Server struct {
 	// HTTP is the address of the check API, as host:port. An empty host means all
 	// addresses: set server.auth then, or restrict the network.
 	HTTP string `key:"http" required:"yes"`
 	// HTTPHosts are the names that the Host header of a check may have if http is
-	// on loopback, besides localhost and addresses: those that a proxy on this
-	// machine passes on. Any other name is refused, since a web page could have
+	// on loopback, besides localhost and addresses: names that a proxy on this
+	// machine passes on. Other names are rejected, since a web page could have
 	// resolved its own name to this machine. Forward-auth accepts any name.
 	HTTPHosts []string `key:"http-hosts" is:"host"`
 	// GRPC is the address of Envoy's rate limit service. Empty disables it.
@@ -21,11 +21,11 @@ type Server struct {
 	// Prometheus. Empty disables it: http and admin serve them too.
 	Metrics string `key:"metrics"`
 	// AdminHosts are the names that the Host header of the admin API may have,
-	// besides localhost and addresses. Any other name is refused, since a web page
+	// besides localhost and addresses. Other names are rejected, since a web page
 	// could have resolved its own name to this machine.
 	AdminHosts []string `key:"admin-hosts" is:"host"`
 	// AdminTrustedProxies are addresses and networks of proxies before the admin
-	// API whose header with the client's address is trusted, also in the audit.
+	// API. Their header with the client's address is trusted, also in the audit.
 	AdminTrustedProxies []string `key:"admin-trusted-proxies" is:"proxy"`
 	// AdminRate is the limit of the admin API in requests per minute and caller.
 	AdminRate int64 `key:"admin-rate" min:"1" max:"1000000"`
@@ -35,9 +35,9 @@ type Server struct {
 	Audit    Audit    `key:"audit"`
 	Timeouts Timeouts `key:"timeouts"`
 
-	// MaxConnections is the maximum number of connections of http, and of grpc, and
-	// less if the process may open fewer than twice as many files. Requests on more
-	// connections get 503, and grpc closes them.
+	// MaxConnections is the maximum number of connections of http, and of grpc: at
+	// most half of the files that the process may open. Requests on further
+	// connections get 503; grpc closes them.
 	MaxConnections int `key:"max-connections" min:"10" max:"1000000"`
 	// MaxBody is the maximum size of a request body in bytes.
 	MaxBody int64 `key:"max-body" min:"1024" max:"16777216"`
@@ -47,16 +47,16 @@ type Server struct {
 	Drain Drain `key:"drain"`
 }
 
-// TLS is the server's certificate, and the verification of client certificates.
+// TLS configures the server's certificate and the verification of client certificates.
 type TLS struct {
 	// CertFile is the certificate with its chain as PEM. Empty means no TLS.
 	CertFile string `key:"cert-file"`
-	// KeyFile is its private key as PEM.
+	// KeyFile is the private key of the certificate as PEM.
 	KeyFile string `key:"key-file"`
-	// ClientCAFile is the authorities of client certificates as PEM. If it is set,
+	// ClientCAFile is a PEM file of CA certificates that verify clients. If it is set,
 	// a client needs a certificate to connect.
 	ClientCAFile string `key:"client-ca-file" is:"ca"`
-	// Listeners are those that use TLS.
+	// Listeners are the listeners that use TLS.
 	Listeners []string `key:"listeners" oneof:"http grpc admin metrics" required:"yes"`
 	// ReloadInterval is how often the files are checked for changes.
 	ReloadInterval time.Duration `key:"reload-interval" min:"1s" max:"24h"`
@@ -76,13 +76,13 @@ type Timeouts struct {
 	Idle time.Duration `key:"idle" min:"10ms" max:"24h"`
 }
 
-// Drain is how the server shuts down.
+// Drain configures the shutdown of the server.
 type Drain struct {
-	// Delay is how long it reports that it is not ready, and still answers, before
-	// it closes: the time that a load balancer needs to notice. With 0s a load
-	// balancer sends requests to a server that is closing, and they fail.
+	// Delay is how long the server reports not ready and still answers, before it
+	// closes its listeners: the time that a load balancer needs to notice. With 0s
+	// requests fail that a load balancer sends to a closing server.
 	Delay time.Duration `key:"delay" min:"0s" max:"10m"`
-	// Timeout bounds how long it then waits for running requests.
+	// Timeout bounds how long the server then waits for running requests.
 	Timeout time.Duration `key:"timeout" min:"0s" max:"1h"`
 }
 
@@ -92,19 +92,19 @@ type ForwardAuth struct {
 	// Enabled serves the endpoint.
 	Enabled bool `key:"enabled"`
 	// DenyStatus is the status of the response to a rejected request: 429, or 401
-	// or 403 for nginx, which understands no other.
+	// or 403 for nginx, which accepts no other.
 	DenyStatus int `key:"deny-status" min:"400" max:"499"`
-	// DenyHeader is the header of such a response with the actual status, so that
-	// a proxy can tell a limit from another 403.
+	// DenyHeader is the header of such a response with the actual status. A proxy can
+	// then distinguish a limit from another 403.
 	DenyHeader string `key:"deny-header" is:"header"`
 	// MethodHeader is the proxy's header with the method.
 	MethodHeader string `key:"method-header" is:"header"`
-	// URIHeader is its header with the path and the query.
+	// URIHeader is the proxy's header with the path and the query.
 	URIHeader string `key:"uri-header" is:"header"`
-	// HostHeader is its header with the host.
+	// HostHeader is the proxy's header with the host.
 	HostHeader string `key:"host-header" is:"header"`
-	// UserHeader is its header with the user. Empty means none: set it only if the
-	// proxy removes the header of clients.
+	// UserHeader is the proxy's header with the user. Empty means none. Set it only if
+	// the proxy removes the header of clients.
 	UserHeader string `key:"user-header" is:"header"`
 	// APIKeyHeader is the header with the API key of a client. Empty means none.
 	APIKeyHeader string `key:"api-key-header" is:"header"`
@@ -131,13 +131,13 @@ type Log struct {
 type Telemetry struct {
 	// Metrics serves /metrics for Prometheus.
 	Metrics bool `key:"metrics"`
-	// Insight records the last hour by rule and the heaviest callers, in up to 30 MB of
-	// memory, for /v1/live, /v1/fleet and /v1/callers of the admin API.
+	// Insight records the last hour by rule and the heaviest callers, for /v1/live,
+	// /v1/fleet and /v1/callers of the admin API. It uses up to 30 MB of memory.
 	Insight bool `key:"insight"`
 	// OTLPEndpoint is the address that traces are sent to, such as
-	// http://localhost:4318. Empty disables them.
+	// http://localhost:4318. Empty disables traces.
 	OTLPEndpoint URI `key:"otlp-endpoint" is:"http"`
-	// SampleRatio is the share of requests that are traced, of those without a
-	// trace of their own. A trace of a client of forward-auth is ignored.
+	// SampleRatio is the share of requests without a trace of their own that are
+	// traced. Forward-auth ignores the traces of clients.
 	SampleRatio float64 `key:"sample-ratio" min:"0" max:"1"`
 }

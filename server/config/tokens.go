@@ -11,12 +11,12 @@ type tokensFile struct {
 	Tokens []Token `key:"tokens"`
 }
 
-// AllTokens are those of the configuration and of its file, which is read anew:
+// AllTokens returns the tokens of the configuration and of its file, which is read again:
 //
 //	tokens:
 //	  - {name: ci, sha256: 2c26b46b…, roles: [check], rule-sets: [api-limits]}
 //
-// If anything in it is wrong the error is an [*Error].
+// If the file is invalid, the error is an [*Error].
 func (a Auth) AllTokens() ([]Token, error) {
 	all := slices.Clone(a.Tokens)
 	if a.TokensFile == "" {

@@ -12,11 +12,11 @@ import (
 	"github.com/fluxgate/fluxgate/internal/yamltree"
 )
 
-// URI is the address of a server, which may hold a password. string(u) has it;
+// URI is the address of a server. It may hold a password: string(u) shows the password,
 // String and encoders hide it.
 type URI string
 
-// String is the URI without its secrets. One that is not valid is hidden as a
+// String returns the URI without its secrets. An invalid URI is hidden as a
 // whole: without its @, a password looks like a host.
 func (u URI) String() string {
 	scheme, rest, ok := strings.Cut(string(u), "://")
@@ -44,20 +44,20 @@ func (u URI) String() string {
 // GoString hides secrets from %#v.
 func (u URI) GoString() string { return strconv.Quote(u.String()) }
 
-// MarshalText hides them from encoders.
+// MarshalText hides secrets from encoders.
 func (u URI) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
 
-// Hash is the hash of a token. It is hidden too, since a weak token can be found
+// Hash is the hash of a token. It is hidden too, since a weak token can be guessed
 // from it.
 type Hash string
 
 // String hides the hash.
 func (h Hash) String() string { return secret.Bytes(h).String() }
 
-// GoString hides it from %#v.
+// GoString hides the hash from %#v.
 func (h Hash) GoString() string { return strconv.Quote(h.String()) }
 
-// MarshalText hides it from encoders.
+// MarshalText hides the hash from encoders.
 func (h Hash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
 
 // maskQuery hides the values of options that may hold a secret.
@@ -92,8 +92,8 @@ func checkURI(u URI) error {
 	return checkHTTP(u)
 }
 
-// Target is the URI to connect to, with the nodes of the cluster in it. The
-// error, of a configuration that was not checked, does not show it.
+// Target returns the URI to connect to, with the nodes of the cluster. The error,
+// for an invalid URI, does not show the URI.
 func (r Redis) Target() (URI, error) {
 	parsed, err := redisuri.Parse(string(r.URI))
 	if err != nil {

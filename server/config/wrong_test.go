@@ -112,7 +112,7 @@ func TestLoad_Suggestions(t *testing.T) {
 		{config.Sources{Environ: []string{"FLUXGATE_WAIT_FOR_REFILL_MAX_WAIT_TIME=5"}}, `not "5": did you mean 5s or 5ms?`},
 		{config.Sources{Environ: []string{"FLUXGATE_RELOAD_ENABLED=on"}}, `not "on": did you mean true?`},
 		{config.Sources{Environ: []string{"FLUXGATE_RELOAD_STRATEGY=redis-pubsub"}}, "did you mean REDIS_PUBSUB?"},
-		{config.Sources{Environ: []string{"FLUXGATE_RATELIMIT_EXCLUDE_PATTERNS=/a,,/b"}}, "exclude-patterns[1]: has nothing between two commas"},
+		{config.Sources{Environ: []string{"FLUXGATE_RATELIMIT_EXCLUDE_PATTERNS=/a,,/b"}}, "exclude-patterns[1]: is empty: remove one of two commas"},
 		{config.Sources{Set: []string{"redis.tiemout=1s"}}, "--set redis.tiemout: is not a known key: did you mean redis.timeout?"},
 		{config.Sources{Set: []string{"redis.pool.maxTotal=1"}}, "did you mean redis.pool.max-total?"},
 		{config.Sources{Set: []string{"max-total=1"}}, "did you mean redis.pool.max-total?"},

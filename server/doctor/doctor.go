@@ -154,10 +154,10 @@ func (d *diagnosis) servers(counted int) {
 	switch {
 	case !backend.SharesByServers(d.config):
 	case assumed > 0:
-		d.add(Good, "servers", "", "a server that starts without Redis counts 1/%d of each limit: %s", assumed, from)
+		d.add(Good, "servers", "", "a server that starts without Redis applies 1/%d of each limit: %s", assumed, from)
 	case counted != 1:
 		d.add(Watch, "servers", "set redis.expected-servers",
-			"number of servers unknown to a server that starts without Redis: each counts the whole limit")
+			"number of servers unknown: a server that starts without Redis applies the whole limit")
 	}
 }
 
@@ -168,8 +168,8 @@ func (d *diagnosis) leases() {
 		d.add(Good, "leases", "", "off: Redis decides every request")
 		return
 	}
-	d.add(Good, "leases", "", "on: tokens of busy buckets are taken ahead for up to %v, refusals are repeated for up to %v, "+
-		"except by rules with consistency strict: "+docsURL+"scaling", lease.HoldTime(c.Timeout), lease.MaxAge)
+	d.add(Good, "leases", "", "on: a server keeps local tokens of busy buckets for up to %v and repeats rejections for up to %v, "+
+		"except for rules with consistency strict: "+docsURL+"scaling", lease.HoldTime(c.Timeout), lease.MaxAge)
 }
 
 func (d *diagnosis) version(addr, version string) {

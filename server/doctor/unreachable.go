@@ -15,7 +15,7 @@ import (
 )
 
 // UnreachableRules returns a line for each rule of rules.file that no request can reach, or
-// why rules cannot be read. It returns nothing if the rules are elsewhere.
+// why rules cannot be read. It returns nothing if rules.file is not the rule source.
 func UnreachableRules(ctx context.Context, c *config.Config) ([]string, error) {
 	if c.RuleSource() != config.SourceFile {
 		return nil, nil

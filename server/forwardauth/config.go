@@ -39,7 +39,7 @@ type Config struct {
 	MethodHeader, URIHeader, HostHeader string
 
 	// UserHeader and APIKeyHeader identify the caller. Empty means none. The
-	// proxy must remove the first from clients' requests; the second is for
+	// proxy must remove UserHeader from requests of clients. APIKeyHeader is for
 	// keys that are verified elsewhere.
 	UserHeader, APIKeyHeader string
 	// Attributes are the headers of attributes, by the attributes' names.

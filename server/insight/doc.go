@@ -1,4 +1,4 @@
-// Package insight counts what a server decides, in bounded memory: since the start for metrics,
-// and of late for live numbers. Those it answers for the whole fleet: rates by rule, the heaviest
-// callers, and the servers.
+// Package insight counts the decisions of a server in bounded memory: since the start for
+// metrics, and over the last minutes for live numbers. Live numbers are of the whole fleet:
+// rates by rule, the heaviest callers, and the servers.
 package insight

@@ -53,7 +53,7 @@ func (i *Insight) write(ctx context.Context) {
 	defer cancel()
 	text := i.own(time.Now(), reportedRules, reportedCallers).encode()
 	if err := fleet.WriteReport(ctx, text, reportLasts); err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrNotSent) {
-		i.warn("cannot write the report of this server: other servers do not show it", "error", err)
+		i.warn("cannot write the report of this server: live numbers of other servers do not include it", "error", err)
 	}
 }
 
@@ -103,7 +103,7 @@ func (i *Insight) read(ctx context.Context) (map[string]*report, string) {
 		}
 		r, err := parseReport(text)
 		if err != nil {
-			i.warn("ignored the report of a server: it is invalid", "server", id, "error", err)
+			i.warn("report of a server is invalid: live numbers do not include that server", "server", id, "error", err)
 			continue
 		}
 		others[id] = r
@@ -121,8 +121,8 @@ func (i *Insight) problem(err error) string {
 	if !errors.As(err, &reply) {
 		return "Redis does not answer: these are the numbers of this server only."
 	}
-	i.warn("cannot read the reports of the other servers", "error", err)
-	return "Redis refuses to return the reports of the other servers: these are the numbers of this server only. " +
+	i.warn("cannot read the reports of the other servers: live numbers are of this server only", "error", err)
+	return "Redis does not return the reports of the other servers: these are the numbers of this server only. " +
 		"The log of this server has the error."
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/fluxgate/fluxgate/store"
 )
 
-// Callers returns the heaviest callers of late.
+// Callers returns the recent heaviest callers.
 func (i *Insight) Callers(ctx context.Context, q admin.CallersQuery, view View) *admin.Callers {
 	q.Limit, q.Outcome = cmp.Or(q.Limit, reportedCallers), cmp.Or(q.Outcome, admin.CallersLimited)
 	list, index, reported := limitedList, 0, func(r *report) *reportedCallerLs { return &r.Limited }

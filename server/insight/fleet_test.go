@@ -137,7 +137,7 @@ func TestFleet_Refused(t *testing.T) {
 		shared := &reports{fail: refusal{errors.New("NOPERM no permission")}}
 		n := start(t, memory(t), insight.Config{Fleet: shared.as("a"), Logger: log.Logger()}, []*rules.Set{set(t, "api")})
 		time.Sleep(time.Second)
-		if live := n.live(t, admin.LiveQuery{}, everything); !strings.Contains(live.Problem, "Redis refuses") {
+		if live := n.live(t, admin.LiveQuery{}, everything); !strings.Contains(live.Problem, "Redis does not return") {
 			t.Errorf("%q", live.Problem)
 		}
 		if lines := log.Lines("NOPERM"); len(lines) != 1 {

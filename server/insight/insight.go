@@ -13,11 +13,11 @@ import (
 	"github.com/fluxgate/fluxgate/store"
 )
 
-// Fleet is where servers leave their reports for each other: Redis.
+// Fleet stores the reports of all servers. Redis implements it.
 type Fleet interface {
 	// ID returns the id of this server.
 	ID() string
-	// WriteReport writes the report of this server, which is gone after some time.
+	// WriteReport writes the report of this server. The report expires.
 	WriteReport(ctx context.Context, report []byte, lasts time.Duration) error
 	// Reports returns the reports of all servers by their ids.
 	Reports(ctx context.Context, maxBytes int) (map[string][]byte, error)
@@ -35,19 +35,19 @@ type Config struct {
 	Revisions func() map[string]int64
 	// Draining returns whether the server is shutting down. Nil means never.
 	Draining func() bool
-	// Health returns the status of the server, empty if it is not known, and why it is not
-	// up. Nil means that it is never known.
+	// Health returns the status of the server, and why it is not up. The status is empty if
+	// it is unknown. Nil means that it is always unknown.
 	Health func() (status, reason string)
 	// Nodes returns the state of the nodes of Redis. Nil means none.
 	Nodes func() []admin.RedisNode
-	// Fleet returns where the other servers are, or an error while that is unavailable. Nil
-	// means that there are no others.
+	// Fleet returns the reports of all servers, or an error while they are unavailable. Nil
+	// means that there are no other servers.
 	Fleet func() (Fleet, error)
 	// Logger gets warnings about reports. Nil means slog.Default().
 	Logger *slog.Logger
 }
 
-// Insight records what a server decides, and answers for the whole fleet.
+// Insight records the decisions of a server, and returns live numbers of the whole fleet.
 type Insight struct {
 	config   Config
 	recorder *Recorder
@@ -56,8 +56,8 @@ type Insight struct {
 	failed   *logthrottle.Throttle // log lines about reports
 }
 
-// New returns an insight into what a recorder with an engine records. Run must be called for it
-// to have numbers.
+// New returns an insight over the numbers of a recorder with an engine. It has numbers only
+// while Run runs.
 func New(recorder *Recorder, config Config) *Insight {
 	if config.Name == "" {
 		config.Name, _ = os.Hostname()
@@ -85,7 +85,7 @@ func (i *Insight) show(c *ownCaller) string {
 	return i.recorder.config.Engine().ShowKey(store.Key{RuleSet: c.ruleSet, Rule: c.rule, ID: c.id})
 }
 
-// Live returns what happens now.
+// Live returns the current rates.
 func (i *Insight) Live(ctx context.Context, q admin.LiveQuery, view View) *admin.Live {
 	q.Limit = cmp.Or(q.Limit, 100)
 	if q.Scope == admin.ScopeServer || q.Rule != "" || q.Range == admin.RangeHour {

@@ -9,7 +9,7 @@ import (
 	"github.com/fluxgate/fluxgate/store"
 )
 
-// Outcome is what became of a request: the reason of its decision, or why there is none.
+// Outcome is the result of a request: the reason of its decision, or why it has no decision.
 type Outcome uint8
 
 // outcomeNames are the labels of the outcomes. Those from no-rule-set on do not say that the
@@ -28,15 +28,15 @@ const (
 	outcomeNoRuleSet         // no decision, or one of missing-rule-behavior
 	outcomeInvalid           // no decision: the request is invalid
 	outcomeCanceled          // no decision: the caller has gone
-	// OutcomeError is a request without a decision, and not because of the caller.
+	// OutcomeError is a request without a decision because of an internal error.
 	OutcomeError
 )
 
 // String returns the label of an outcome.
 func (o Outcome) String() string { return outcomeNames[o] }
 
-// RuleSetExists reports whether the rule set that a request names exists, as far as its
-// outcome says. If not, the name may be made up by the caller.
+// RuleSetExists reports whether the outcome implies that the rule set of the request exists.
+// If not, the caller may have made up its name.
 func (o Outcome) RuleSetExists() bool { return o < outcomeNoRuleSet }
 
 // OutcomeOf returns the outcome of a request.

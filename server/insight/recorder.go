@@ -46,7 +46,7 @@ type rule struct {
 
 // RecorderConfig configures a [Recorder].
 type RecorderConfig struct {
-	// Engine returns the engine whose decisions are counted. Without it there are no live
+	// Engine returns the engine whose decisions are counted. Nil means no live
 	// numbers.
 	Engine func() *fluxgate.Engine
 	// RuleSet is the rule set of requests that name none.
@@ -56,9 +56,9 @@ type RecorderConfig struct {
 	MaxRuleSets, MaxRules int
 }
 
-// Recorder counts the decisions of a server, since the start for metrics and of late for live
-// numbers. No request waits for it, and nothing is allocated for a request but the first of a
-// rule, and while the list of its callers grows.
+// Recorder counts the decisions of a server: since the start for metrics, and over the last
+// minutes for live numbers. No request waits for it. It allocates only for the first request
+// of a rule, and while the list of callers grows.
 type Recorder struct {
 	config RecorderConfig
 	totals totals
@@ -253,8 +253,8 @@ func (r *Recorder) rule(ruleSet, id string) *rule {
 	return &r.overflow
 }
 
-// Forget drops all callers. It is called when the engine has been replaced by one with
-// another salt: their keys are no longer those of buckets.
+// Forget drops all callers. It is called when an engine with another salt replaces the
+// engine: the keys of callers are then no longer keys of buckets.
 func (r *Recorder) Forget() {
 	for _, of := range r.rules.Entries() {
 		of.limited.release(&r.extra)

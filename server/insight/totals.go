@@ -48,15 +48,15 @@ func (s *setTotals) add(o Outcome, d *fluxgate.Decision) {
 // RuleTotals are the decisions by a rule, or by all rules that share the label other.
 type RuleTotals struct {
 	RuleSet, Rule string // the labels
-	// ShadowRejected counts the requests that it would have rejected if it were no shadow
-	// rule, NearLimit those that left a fifth of its binding band or less.
+	// ShadowRejected counts the requests that a shadow rule would have rejected, NearLimit
+	// the allowed requests that left a fifth of the binding band or less.
 	ShadowRejected, NearLimit atomic.Uint64
 
 	named  bool
 	counts [len(outcomeNames)]atomic.Uint64
 }
 
-// Named reports whether the label is that of one rule.
+// Named reports whether the label names one rule.
 func (t *RuleTotals) Named() bool { return t.named }
 
 func (t *RuleTotals) add(o Outcome, d *fluxgate.Decision) {

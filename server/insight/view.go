@@ -1,12 +1,12 @@
 package insight
 
-// View is what a caller of the admin API may see.
+// View is the part of the numbers that a caller of the admin API may see.
 type View struct {
-	// All is whether it may see all rule sets, and what belongs to none.
+	// All is whether the caller may see all rule sets, and numbers without a rule set.
 	All bool
-	// RuleSet reports whether it may see a rule set.
+	// RuleSet reports whether the caller may see a rule set.
 	RuleSet func(id string) bool
-	// Identities reports whether it may see the identities of the callers of a rule set.
+	// Identities reports whether the caller may see the identities of the callers of a rule set.
 	Identities func(ruleSet string) bool
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/fluxgate/fluxgate/store"
 )
 
-// Engine returns the engine of now, nil before [Plane.Open].
+// Engine returns the current engine. It is nil before [Plane.Open].
 func (p *Plane) Engine() *fluxgate.Engine { return p.engine.Load() }
 
 // Check implements [fluxgate.Limiter].

@@ -54,10 +54,10 @@ type Options struct {
 	Observer fluxgate.Observer
 	// Wait is how long Open waits for Redis.
 	Wait time.Duration
-	// Tool says that this is no server: Redis does not count it as one.
+	// Tool marks an operator tool: Redis does not count it as a server.
 	Tool bool
-	// Connected is called when Redis has replaced memory: keys have another salt then. It may
-	// be nil.
+	// Connected is called when the engine over Redis has replaced the engine over memory. Keys
+	// then have another salt. It may be nil.
 	Connected func()
 }
 
@@ -93,14 +93,14 @@ func (p *Plane) Open(ctx context.Context, options Options) error {
 		return err
 	}
 	p.failure.Store(&err)
-	p.log.Error("Redis unavailable: until it answers requests are counted in this process (onFailure local), "+
-		"pass (open) or are refused (closed)", "error", err)
+	p.log.Error("Redis unavailable: until it answers, requests are counted in this process (onFailure local), "+
+		"allowed (open) or rejected (closed)", "error", err)
 	switch {
 	case !backend.SharesByServers(p.config):
 	case p.assumed == 0:
 		p.log.Warn(backend.ServersUnknown)
 	default:
-		p.log.Info("each server counts its share of the limits", "servers", p.assumed, "from", from)
+		p.log.Info("each server applies its share of the limits", "servers", p.assumed, "from", from)
 	}
 	return nil
 }
@@ -206,7 +206,7 @@ func (p *Plane) use(buckets store.Store, local store.Fallback) error {
 	return nil
 }
 
-// Close gives leases back and closes the connections to Redis.
+// Close returns local tokens to Redis and closes the connections.
 func (p *Plane) Close() error {
 	if p.tasks != nil {
 		p.tasks.Close()

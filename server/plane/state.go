@@ -12,7 +12,7 @@ import (
 	"github.com/fluxgate/fluxgate/store/redisstore"
 )
 
-// Redis returns the store in Redis, nil until it answers, or without it.
+// Redis returns the store in Redis. It is nil until Redis answers, and if Redis is disabled.
 func (p *Plane) Redis() *redisstore.Store {
 	if s := p.shared.Load(); s != nil {
 		return s.redis
@@ -28,7 +28,7 @@ func (p *Plane) Failure() error {
 	return ErrNotConnected
 }
 
-// Began returns when the plane began to connect to Redis, nil without Redis.
+// Began returns when the plane began to connect to Redis. It is nil without Redis.
 func (p *Plane) Began() *time.Time { return p.began.Load() }
 
 // Attrs returns the log attributes of Redis.
@@ -41,7 +41,7 @@ func (p *Plane) Attrs() []any {
 	return []any{"redisMode", string(mode), "redisNodes", strings.Join(nodes, ",")}
 }
 
-// Health returns the health of Redis, empty until it answers.
+// Health returns the health of Redis. It is empty until Redis answers.
 func (p *Plane) Health(ctx context.Context) redisstore.Health {
 	if redis := p.Redis(); redis != nil {
 		return redis.Health(ctx)
@@ -49,7 +49,7 @@ func (p *Plane) Health(ctx context.Context) redisstore.Health {
 	return redisstore.Health{}
 }
 
-// LeaseStats returns what was decided without Redis, zero until it answers.
+// LeaseStats counts the decisions without Redis. It is zero until Redis answers.
 func (p *Plane) LeaseStats() lease.Stats {
 	if s := p.shared.Load(); s != nil && s.leases != nil {
 		return s.leases.Stats()
@@ -68,7 +68,7 @@ func (p *Plane) counted() int {
 // Servers returns how many servers share Redis, 0 if unknown.
 func (p *Plane) Servers() int { return cmp.Or(p.counted(), p.assumed) }
 
-// FallbackStats returns the token counts of the engine, zero until there is one.
+// FallbackStats returns the token counts of the engine. It is zero without an engine.
 func (p *Plane) FallbackStats() fluxgate.FallbackStats {
 	if engine := p.Engine(); engine != nil {
 		return engine.FallbackStats()
@@ -76,7 +76,7 @@ func (p *Plane) FallbackStats() fluxgate.FallbackStats {
 	return fluxgate.FallbackStats{}
 }
 
-// Reset resets buckets in the store of now. While Redis has not answered it is an error.
+// Reset resets buckets in the current store. It is an error until Redis has answered.
 func (p *Plane) Reset(ctx context.Context, what store.Reset) (did bool, err error) {
 	switch s := p.shared.Load(); {
 	case s != nil:

@@ -9,7 +9,7 @@ import (
 	"github.com/fluxgate/fluxgate/store/redisstore"
 )
 
-// ErrNotConnected is the error of a store that Redis has not answered since the start.
+// ErrNotConnected is the error of the store while Redis has not answered since the start.
 var ErrNotConnected = fmt.Errorf("%w: %w: no connection since the start", redisstore.ErrUnavailable, store.ErrNotSent)
 
 // unavailableStore replaces Redis until it answers. Its salt is that of the local

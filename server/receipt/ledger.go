@@ -16,7 +16,7 @@ import (
 const maxSpent = 1_000_000
 
 // ErrFull means that a Memory holds too many spent receipts of a rule set to accept another.
-// Nothing was settled. Slots may be released nevertheless: that can be done twice.
+// Nothing was settled. Slots may still be released, since a second release has no effect.
 var ErrFull = errors.New("too many receipts of the rule set were settled recently")
 
 // Memory is a [Ledger] of one process.
@@ -34,9 +34,9 @@ func NewMemory(now func() time.Time) *Memory {
 	return &Memory{now: now, spent: make(map[ID]struct{}), count: make(map[string]int)}
 }
 
-// Spend implements [Ledger]. A receipt that cannot be remembered is not accepted:
-// it could be spent twice. A rule set has at most as many as there is room left, so that
-// one alone fills half of the ledger, and there is always room for another.
+// Spend implements [Ledger]. A receipt that cannot be stored is not accepted, since it
+// could be spent twice. A rule set may store at most as many receipts as there is room
+// left: one rule set alone fills half of the ledger, and others always have room.
 func (m *Memory) Spend(_ context.Context, id ID, ruleSet string, valid time.Duration) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -97,9 +97,9 @@ func NewShared(client redis.UniversalClient, prefix string) *Shared {
 }
 
 // Spend implements [Ledger]. A call without an answer may have spent the receipt.
-// A second call is then refused, which loses tokens but never creates any. The
-// client of Redis repeats a command whose reply was lost: the value, which is
-// different for each call, tells whether it was this call that spent the receipt.
+// A second call is then rejected, which loses tokens but never creates any. The
+// client of Redis repeats a command whose reply was lost. The value is different for
+// each call, and shows whether this call spent the receipt.
 func (s *Shared) Spend(ctx context.Context, id ID, _ string, valid time.Duration) (bool, error) {
 	name := s.prefix + base64.RawURLEncoding.EncodeToString(id[:])
 	call := rand.Text()

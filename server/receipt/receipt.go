@@ -18,7 +18,7 @@ import (
 	"github.com/fluxgate/fluxgate/internal/secret"
 )
 
-// Why a receipt is refused. All of them wrap ErrRefused.
+// The reasons to reject a receipt. All of them wrap ErrRefused.
 var (
 	ErrRefused = errors.New("the receipt is not accepted")
 	ErrForged  = fmt.Errorf("%w: it was issued with another secret, or changed", ErrRefused)
@@ -39,9 +39,9 @@ type Ledger interface {
 
 // Config configures an [Issuer].
 type Config struct {
-	// Secret signs receipts. All servers that share a store must have the
-	// same. Empty means a random one: then only this process accepts its
-	// receipts, until it ends.
+	// Secret signs receipts. All servers that share a store must have the same
+	// secret. Empty means a random secret: only this process accepts its receipts,
+	// until it ends.
 	Secret secret.Bytes
 	// TTL is how long a receipt is valid. 0 means 1h.
 	TTL time.Duration
@@ -100,7 +100,7 @@ const (
 	macLength = sha256.Size
 )
 
-// Issue returns the token of a receipt, empty if nothing was taken. A receipt of
+// Issue returns the token of a receipt. It is empty if nothing was taken. A receipt of
 // another server keeps its token, which only that server redeems.
 func (i *Issuer) Issue(r *fluxgate.Receipt) string {
 	if r == nil {
@@ -124,8 +124,8 @@ func (i *Issuer) sign(b, payload []byte) []byte {
 	return mac.Sum(b)
 }
 
-// Renew returns the receipt of a token, which it does not spend, and a token with
-// another lifetime of which only one can be spent. The errors are those of RedeemFor.
+// Renew returns the receipt of a token and a new token with another lifetime. It does not
+// spend the token. Only one of both tokens can be spent. The errors are those of RedeemFor.
 func (i *Issuer) Renew(token string, allowed func(ruleSet string) bool) (*fluxgate.Receipt, string, error) {
 	id, receipt, err := i.open(token, allowed)
 	if err != nil {
@@ -166,8 +166,8 @@ func (i *Issuer) open(token string, allowed func(ruleSet string) bool) (id ID, r
 
 // RedeemFor spends a token and returns its receipt, for a caller that may use
 // the allowed rule sets. For other rule sets the error is [ErrForeign], and the
-// token is not spent. If the ledger is full the error is [ErrFull], and the receipt is
-// for the release of its slots.
+// token is not spent. If the ledger is full, the error is [ErrFull], and the receipt can
+// only release its slots.
 func (i *Issuer) RedeemFor(ctx context.Context, token string, allowed func(ruleSet string) bool) (*fluxgate.Receipt, error) {
 	id, receipt, err := i.open(token, allowed)
 	if err != nil {

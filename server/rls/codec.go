@@ -6,8 +6,8 @@ import (
 	"google.golang.org/grpc/mem"
 )
 
-// Codec is the codec of protobuf, and codes calls of the service itself. A server that
-// has the service needs it: see [google.golang.org/grpc.ForceServerCodecV2].
+// Codec encodes and decodes calls of the service, and other messages as protobuf does. A server
+// with the service needs it: see [google.golang.org/grpc.ForceServerCodecV2].
 func Codec() encoding.CodecV2 { return codec{encoding.GetCodecV2(proto.Name)} }
 
 type codec struct{ encoding.CodecV2 }

@@ -16,7 +16,7 @@ import (
 	"github.com/fluxgate/fluxgate/store"
 )
 
-// Limiter decides calls: a [*fluxgate.Engine], or what wraps it.
+// Limiter decides calls: a [*fluxgate.Engine], or a wrapper of one.
 type Limiter interface {
 	CheckAll(ctx context.Context, reqs []fluxgate.Request) (fluxgate.Decision, []fluxgate.Decision, error)
 	Refund(ctx context.Context, req *fluxgate.Request) (fluxgate.Decision, error)
@@ -31,8 +31,8 @@ type Config struct {
 	May func(ctx context.Context, ruleSet string) bool
 	// ResponseHeaders adds rate limit headers to answers. Envoy can add its own.
 	ResponseHeaders bool
-	// Failed is called for calls without a decision, and refunds, that failed and are not
-	// the caller's fault. Nil means no call.
+	// Failed is called for calls and refunds that failed because of an error of the server.
+	// Nil means no call.
 	Failed func(ctx context.Context, err error)
 }
 
@@ -89,7 +89,7 @@ func (s *Service) answer(ctx context.Context, r *request) (response, error) {
 	}
 	ruleSet := s.config.RuleSet(r.domain)
 	if !s.config.May(ctx, ruleSet) {
-		return nil, status.Errorf(codes.PermissionDenied, "the role check on the rule set %s is needed", ruleSet)
+		return nil, status.Errorf(codes.PermissionDenied, "the caller does not have the role check on rule set %s", ruleSet)
 	}
 	if r.tooLong() {
 		return (&call{all: fluxgate.Decision{Reason: fluxgate.ReasonTooManyRules}}).response(false), nil
@@ -116,7 +116,7 @@ func (s *Service) failed(ctx context.Context, err error) error {
 		return status.Error(codes.InvalidArgument, err.Error())
 	}
 	s.config.Failed(ctx, err)
-	return status.Error(codes.Unavailable, "there is no decision; the log of the server has the reason")
+	return status.Error(codes.Unavailable, "the call cannot be decided; the log of the server has the reason")
 }
 
 // call is a call while it is decided.

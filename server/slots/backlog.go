@@ -11,16 +11,16 @@ import (
 const (
 	// perResponse is about how much a request holds while its answer is sent.
 	perResponse = 20 << 10
-	// PerField is about how much a field of a header holds besides its text.
+	// PerField is the approximate memory of a header field besides its text.
 	PerField = 128
 	// maxPerClient is how many answers a client may leave unread when many are.
 	maxPerClient = 64
 )
 
-// Backlog bounds the memory of answers that clients do not read. If they hold too much, a
-// connection is closed: of those that hold at least the average, the one with the oldest
-// answer. An honest client reads within milliseconds, and has few of them. It is safe for
-// concurrent use.
+// Backlog bounds the memory of answers that clients do not read. If they hold too much, it
+// closes the connection with the oldest answer among those that hold at least the average.
+// An honest client reads within milliseconds, and has few unread answers. A Backlog is safe
+// for concurrent use.
 type Backlog struct {
 	most int
 
@@ -46,13 +46,13 @@ type Answer struct {
 	places [2]*list.Element // in all answers and in those to the client; nil once it has left
 }
 
-// NewBacklog returns a backlog of at most so many bytes.
+// NewBacklog returns a backlog with a maximum number of bytes.
 func NewBacklog(most int) *Backlog { return &Backlog{most: most} }
 
 // Client returns a client of a connection.
 func (b *Backlog) Client(conn io.Closer) *Client { return &Client{backlog: b, conn: conn} }
 
-// Add adds an answer that holds so many bytes until it is removed or the client has left.
+// Add adds an answer. Its bytes count until it is removed or the client has left.
 func (c *Client) Add(bytes int) *Answer {
 	added := &Answer{to: c, bytes: bytes}
 	for _, client := range c.backlog.add(added) {
@@ -125,8 +125,8 @@ func (c *Client) leave() {
 	}
 }
 
-// Full reports whether a client reads too slowly to get more answers: it has left many
-// unread, and all clients hold half of what they may.
+// Full reports whether a client reads too slowly to get more answers: it has many unread
+// answers, and all clients together hold half of the maximum.
 func (c *Client) Full() bool {
 	c.backlog.mu.Lock()
 	defer c.backlog.mu.Unlock()
@@ -140,7 +140,7 @@ func (b *Backlog) ConnContext(ctx context.Context, conn io.Closer) context.Conte
 	return context.WithValue(ctx, clientKey{}, b.Client(conn))
 }
 
-// ClientOf returns the client of a request. Without [Backlog.ConnContext] it is of none.
+// ClientOf returns the client of a request. Without [Backlog.ConnContext] it has no connection.
 func ClientOf(r *http.Request) *Client {
 	if client, ok := r.Context().Value(clientKey{}).(*Client); ok {
 		return client
@@ -148,7 +148,7 @@ func ClientOf(r *http.Request) *Client {
 	return &Client{backlog: new(Backlog), closed: true}
 }
 
-// AddResponse adds the answer to a request, which holds so many bytes besides the request.
+// AddResponse adds the answer to a request. bytes is the size of the answer without the request.
 func (c *Client) AddResponse(r *http.Request, bytes int) *Answer {
 	bytes += perResponse
 	for name, values := range r.Header {

@@ -1,6 +1,6 @@
-// Package slots bounds how much work a server does at the same time: in total,
-// and for each caller, so that one caller cannot take what all of them share.
-// A slot is taken before anything is read or allocated for a request.
+// Package slots bounds the concurrent work of a server: in total and for each
+// caller, so that one caller cannot take all of it. A slot is taken before
+// anything is read or allocated for a request.
 package slots
 
 import (
@@ -37,8 +37,8 @@ type waiter struct {
 	ready  chan struct{} // closed when the waiter has a slot
 }
 
-// New returns a pool. At most perCaller of its slots go to one caller. Take waits
-// for a free slot for as long as wait says.
+// New returns a pool. One caller gets at most perCaller of its slots. Take waits
+// for a free slot up to the duration wait.
 func New(total, perCaller int, wait time.Duration) *Pool {
 	return &Pool{total: total, perCaller: perCaller, wait: wait, callers: map[string]*caller{}}
 }

@@ -5,7 +5,7 @@ import "github.com/prometheus/client_golang/prometheus"
 // collector reports values that are read at a scrape.
 type collector func(out chan<- prometheus.Metric)
 
-// Describe implements [prometheus.Collector]: what is collected is known at a scrape.
+// Describe implements [prometheus.Collector]. The metrics are known only at a scrape.
 func (collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements [prometheus.Collector].

@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	descDecisions = desc("decisions_total", "Decisions. allowed separates store-failure that passed (open) from rejected (closed); "+
+	descDecisions = desc("decisions_total", "Decisions. For store-failure, allowed is true with onFailure open and false with closed; "+
 		"source is where the binding result came from.", "rule_set", "outcome", "allowed", "source")
 	descRuleDecisions = desc("rule_decisions_total", "Decisions by the binding rule.", "rule_set", "rule", "outcome")
 	descShadow        = desc("shadow_rejections_total", "Requests that a shadow rule would have rejected.", "rule_set", "rule")

@@ -21,5 +21,5 @@
 // # Cost
 //
 // [Metrics] is called for every request: it counts a decision without an
-// allocation. Without an endpoint for traces, requests pass no tracing code.
+// allocation. Without an endpoint for traces, requests run no tracing code.
 package telemetry

@@ -107,8 +107,8 @@ type Connections struct {
 	Listener string
 	// Limit is the maximum number of connections.
 	Limit int
-	// Open is how many there are now, OverLimit how many were accepted over the
-	// limit, and Failed how often accepting failed.
+	// Open is the number of open connections, OverLimit that of connections accepted over
+	// the limit, and Failed that of failed accepts.
 	Open              func() int64
 	OverLimit, Failed func() uint64
 }
@@ -118,7 +118,7 @@ func (m *Metrics) WatchConnections(c Connections) {
 	labels := prometheus.Labels{"listener": c.Listener}
 	m.create.NewGauge(prometheus.GaugeOpts{
 		Name: "fluxgate_connections_limit", ConstLabels: labels,
-		Help: "server.max-connections, lowered to half of the files that the process may open; 256 for admin and metrics.",
+		Help: "Maximum connections: server.max-connections, but at most half of the files that the process may open; 256 for admin and metrics.",
 	}).Set(float64(c.Limit))
 	m.create.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "fluxgate_connections", Help: "Open connections.", ConstLabels: labels,

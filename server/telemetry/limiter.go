@@ -13,7 +13,7 @@ import (
 	"github.com/fluxgate/fluxgate/store"
 )
 
-// Limiter is what servers decide with: a [*fluxgate.Engine], or what wraps it.
+// Limiter decides requests: a [*fluxgate.Engine], or a wrapper of one.
 type Limiter interface {
 	fluxgate.Limiter
 	CheckAll(ctx context.Context, reqs []fluxgate.Request) (fluxgate.Decision, []fluxgate.Decision, error)

@@ -17,8 +17,8 @@ import (
 	"github.com/fluxgate/fluxgate/store/redisstore"
 )
 
-// NewLogger returns a logger that writes text or json, from a level on: debug,
-// info, warn or error. Lines about a traced request have its trace id.
+// NewLogger returns a logger that writes text or json. level is the lowest level that is
+// logged: debug, info, warn or error. Lines about a traced request have its trace id.
 func NewLogger(w io.Writer, format, level string) (*slog.Logger, error) {
 	lowest, ok := map[string]slog.Level{
 		"debug": slog.LevelDebug, "": slog.LevelInfo, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError,
@@ -70,7 +70,7 @@ func newDecisionLog(logger *slog.Logger) *decisionLog {
 
 func (l *decisionLog) decided(ctx context.Context, req *fluxgate.Request, d *fluxgate.Decision, err error, outcome insight.Outcome) {
 	if d.Reason == fluxgate.ReasonTooManyRules {
-		l.tooManyRules.Log(ctx, l.logger, slog.LevelWarn, "request refused: too many rules match it; put rules into groups, or narrow them",
+		l.tooManyRules.Log(ctx, l.logger, slog.LevelWarn, "request rejected: too many rules match it; put rules into groups, or narrow them",
 			"rule_set", req.RuleSet, "limit", store.MaxMatches)
 	}
 	if d.Reason == fluxgate.ReasonNoRuleSet {
@@ -107,10 +107,10 @@ func (l *decisionLog) decided(ctx context.Context, req *fluxgate.Request, d *flu
 // noRules warns of a request whose rule set is not in memory. The caller may have made up
 // its name, so the line does not have it; the line of package rules/reload names ids.
 func (l *decisionLog) noRules(ctx context.Context, d *fluxgate.Decision, err error) {
-	message := "rule set not loaded: its requests are refused (missing-rule-behavior=REJECT)"
+	message := "rule set not loaded: its requests are rejected (missing-rule-behavior=REJECT)"
 	switch {
 	case err != nil:
-		message = "rule set does not exist: requests that name it are refused"
+		message = "rule set does not exist: requests that name it are rejected"
 	case d.Allowed:
 		message = "rule set not loaded: its requests are allowed (missing-rule-behavior=ALLOW)"
 	}
@@ -128,5 +128,5 @@ func (l *decisionLog) storeFailed(ctx context.Context, err error) {
 		return
 	}
 	l.store.Log(ctx, l.logger, slog.LevelWarn, "store unavailable: requests are counted in this process (onFailure local), "+
-		"pass (open) or are refused (closed)", "error", err)
+		"allowed (open) or rejected (closed)", "error", err)
 }

@@ -35,7 +35,7 @@ func (m *Metrics) WatchRules(rules *reload.Reloader, interval time.Duration) {
 		out <- counter(desc("rules_swaps_total", "Revisions replaced by another."), s.Swaps)
 		out <- counter(desc("rules_failures_total", "Failed reads of the source."), s.Failures)
 		out <- counter(desc("rules_turned_away_total",
-			"Requests turned away because their rule set was not loaded yet and too many others were being loaded."), s.Turned)
+			"Requests rejected because their rule set was not loaded yet and too many others were being loaded."), s.Turned)
 		out <- counter(desc("rules_resets_total", "Resets of buckets after a rule change."), s.Resets)
 		out <- counter(desc("rules_subscriptions_total", "Subscriptions to announcements."), s.Subscribed)
 		messages := desc("rules_messages_total", "Announcements of rule changes.", "result")

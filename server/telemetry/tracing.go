@@ -23,19 +23,18 @@ import (
 
 // TracingConfig configures [Tracing]. Its zero value creates no traces.
 type TracingConfig struct {
-	// Endpoint is the URL of a collector of OTLP over HTTP, such as
-	// http://localhost:4318. The default path is /v1/traces. Empty means no
-	// traces.
+	// Endpoint is the URL of a collector of OTLP over HTTP, such as http://localhost:4318.
+	// The default path is /v1/traces. Empty means no traces.
 	Endpoint string
-	// SampleRatio is the share of requests that are traced, of those without a
-	// trace of their own or on a public route.
+	// SampleRatio is the share of requests that are traced if they have no trace of
+	// their own or are on a public route.
 	SampleRatio float64
 	// Version is the version of the service.
 	Version string
 	// RuleSet is the rule set of requests that name none.
 	RuleSet string
-	// Logger gets a warning, at most once a minute, while traces cannot be
-	// sent. Nil means slog.Default().
+	// Logger gets a warning at most once a minute while traces cannot be sent.
+	// Nil means slog.Default().
 	Logger *slog.Logger
 }
 

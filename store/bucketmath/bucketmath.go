@@ -30,14 +30,14 @@ import (
 	"github.com/fluxgate/fluxgate/store"
 )
 
-// State is what a store keeps of one bucket set. The zero State is full.
+// State is the stored state of one bucket set. The zero State is full.
 type State = bucket.State
 
 // View is a bucket set brought to one moment for one list of bands.
 type View = bucket.View
 
-// Settle corrects one take of a receipt to the cost that is known now. It
-// reports whether that changed the state.
+// Settle corrects one take of a receipt to its actual cost. It reports whether
+// that changed the state.
 func Settle(t *store.Taken, state *State, actual, now int64) (s store.Settlement, changed bool) {
 	booked := bucket.Booking{Cost: t.Cost, At: t.At, Due: t.Due, Holder: t.Holder}
 	tokens, changed := state.Settle(t.Bands, booked, t.Correction(actual), now)
@@ -118,7 +118,7 @@ func Take(d *store.Demand, view *View, result *store.Result) (changed bool) {
 	return result.Granted > 0
 }
 
-// Report writes what is left into the result.
+// Report writes the remaining tokens into the result.
 func Report(bands []store.ExactBand, view *View, result *store.Result) {
 	for i := range bands {
 		result.Bands[i].Remaining = bands[i].Remaining(view.Levels[i])

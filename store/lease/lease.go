@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	// Time is for how long tokens may be spent after they were taken from the store. It
+	// Time is how long tokens may be spent after they were taken from the store. It
 	// runs from before the call to the store was sent.
 	Time = 250 * time.Millisecond
-	// Pause is for how long a bucket that had less than was asked for is not asked
-	// again, on average: pauses vary by a quarter, so that gateways take turns.
+	// Pause is the average time until a bucket that granted less than requested is asked
+	// again. Pauses vary by a quarter, so that processes take turns.
 	Pause = 50 * time.Millisecond
 	// MaxPause is the longest pause.
 	MaxPause = Pause * 5 / 4

@@ -8,9 +8,9 @@ import (
 	"github.com/fluxgate/fluxgate/store"
 )
 
-// HoldTime returns for how long tokens can be held in memory where a decision takes up
-// to timeout: it is [Time], and more if the timeout is above 100 ms. The bound of a band
-// is its capacity + rate · (T + HoldTime) in any interval T.
+// HoldTime returns how long tokens can be held in memory if a decision takes up to
+// timeout: [Time], or more if the timeout is above 100 ms. The bound of a band is its
+// capacity + rate · (T + HoldTime) in any interval T.
 func HoldTime(timeout time.Duration) time.Duration {
 	return Time + max(0, timeout-margin)
 }
@@ -25,13 +25,13 @@ func (s *Store) FromMemory(d *store.Demand) string {
 	}
 	switch why := s.whyNotLeased(d); {
 	case why == "" && d.Shadow:
-		return "leases"
+		return "local tokens"
 	case why == "":
-		return "refusals and leases"
+		return "rejections and local tokens"
 	case d.Shadow:
-		return "none: a shadow rule does not refuse; " + why
+		return "none: a shadow rule does not reject; " + why
 	default:
-		return "refusals; no leases: " + why
+		return "rejections; no local tokens: " + why
 	}
 }
 
@@ -43,7 +43,7 @@ func (s *Store) whyNotLeased(d *store.Demand) string {
 	case d.MaxWait > 0:
 		return "requests wait for tokens"
 	case !leasable(d):
-		return "not all bands are token buckets"
+		return "not all limits are token buckets"
 	case largest(most, gateways) < minSlice:
 		return fmt.Sprintf("capacity %d is below %d", most, minSlice*slicesPerShare*gateways)
 	case slow(d.Bands):

@@ -44,15 +44,15 @@ func TestStore_FromMemory(t *testing.T) {
 	bands := func(all ...rules.Band) []rules.Band { return all }
 	fast := rules.Band{Capacity: 100, RefillTokens: 200, Refill: time.Second}
 	for want, rule := range map[string]rules.Rule{
-		"refusals and leases": {Bands: bands(fast, rules.Band{Capacity: 40, RefillTokens: 200, Refill: time.Second})},
-		"leases":              {Bands: bands(fast), Mode: rules.ModeShadow},
-		"refusals; no leases: capacity 39 is below 40":                 {Bands: bands(fast, rules.PerDay(39))},
-		"refusals; no leases: refills below 200 a second":              {Bands: bands(fast, rules.PerDay(100))},
-		"refusals; no leases: not all bands are token buckets":         {Bands: bands(rules.Band{Kind: rules.Quota, Capacity: 100, Period: "day"})},
-		"refusals; no leases: requests wait for tokens":                {Bands: bands(rules.PerHour(100)), OnLimitExceed: rules.WaitForRefill},
-		"none: consistency is strict":                                  {Bands: bands(rules.PerHour(100)), Consistency: rules.ConsistencyStrict},
-		"none: a slot may be free at any moment":                       {Bands: bands(rules.Band{Kind: rules.Concurrency, Capacity: 50, Hold: time.Hour})},
-		"none: a shadow rule does not refuse; capacity 39 is below 40": {Bands: bands(rules.PerHour(39)), Mode: rules.ModeShadow},
+		"rejections and local tokens": {Bands: bands(fast, rules.Band{Capacity: 40, RefillTokens: 200, Refill: time.Second})},
+		"local tokens":                {Bands: bands(fast), Mode: rules.ModeShadow},
+		"rejections; no local tokens: capacity 39 is below 40":          {Bands: bands(fast, rules.PerDay(39))},
+		"rejections; no local tokens: refills below 200 a second":       {Bands: bands(fast, rules.PerDay(100))},
+		"rejections; no local tokens: not all limits are token buckets": {Bands: bands(rules.Band{Kind: rules.Quota, Capacity: 100, Period: "day"})},
+		"rejections; no local tokens: requests wait for tokens":         {Bands: bands(rules.PerHour(100)), OnLimitExceed: rules.WaitForRefill},
+		"none: consistency is strict":                                   {Bands: bands(rules.PerHour(100)), Consistency: rules.ConsistencyStrict},
+		"none: a slot may be free at any moment":                        {Bands: bands(rules.Band{Kind: rules.Concurrency, Capacity: 50, Hold: time.Hour})},
+		"none: a shadow rule does not reject; capacity 39 is below 40":  {Bands: bands(rules.PerHour(39)), Mode: rules.ModeShadow},
 	} {
 		onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
 			engine := f.engine(gateway(), fluxgate.WithWaiting(time.Second, 100), rule)
@@ -69,7 +69,7 @@ func TestStore_FromMemory(t *testing.T) {
 				}
 			}
 			allowed, _, _ := strings.Cut(want, ";")
-			if leases != strings.Contains(allowed, "leases") || refusals != strings.Contains(allowed, "refusals") {
+			if leases != strings.Contains(allowed, "local tokens") || refusals != strings.Contains(allowed, "rejections") {
 				f.Errorf("%s: from memory were admissions %v, refusals %v", want, leases, refusals)
 			}
 		})

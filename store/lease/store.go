@@ -9,15 +9,15 @@ import (
 	"github.com/fluxgate/fluxgate/store"
 )
 
-// MaxAge is for how long a refusal is answered from memory.
+// MaxAge is how long a rejection is answered from memory.
 const MaxAge = time.Second
 
 // Config configures a [Store]. The zero value is valid.
 type Config struct {
 	// Now returns the time. It must not step back. Nil means time.Now.
 	Now func() time.Time
-	// Go starts a call for the next slice beside the request. Nil means a goroutine. On
-	// virtual time, where no call takes time, it may call the function itself.
+	// Go starts a call for the next slice in parallel to the request. Nil means a goroutine.
+	// On virtual time, where no call takes time, it may call the function itself.
 	Go func(call func())
 }
 
@@ -51,10 +51,10 @@ func New(buckets store.Store, config Config) *Store {
 
 // Stats counts what the store has saved since it was created.
 type Stats struct {
-	// Refused is how many calls were refused because their buckets had refused before.
+	// Refused is how many calls were rejected because their buckets had rejected before.
 	Refused uint64
-	// Paused is how many calls were refused because their bucket had less than a slice,
-	// or other gateways took its tokens, and it was not asked again yet.
+	// Paused is how many calls were rejected because their bucket had less than a slice,
+	// or other processes took its tokens, and it was not asked again yet.
 	Paused uint64
 	// Spent is how many calls were admitted from slices.
 	Spent uint64
@@ -100,8 +100,8 @@ func (s *Store) begin() bool {
 	return !s.closed
 }
 
-// Close gives back what the slices have, as far as that is possible, and closes the
-// store that it wraps.
+// Close gives the tokens of the slices back as far as possible, and closes the wrapped
+// store.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	s.closed = true

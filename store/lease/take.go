@@ -25,14 +25,14 @@ type call struct {
 
 var calls = sync.Pool{New: func() any { return new(call) }}
 
-// Take implements [store.Store]. The package comment explains refusals, slices and pauses. A
+// Take implements [store.Store]. The package comment explains rejections, slices and pauses. A
 // request takes these steps:
 //
-//   - refuseFromMemory: the request is refused if the last refusal of one of its buckets still
-//     holds.
-//   - plan: each demand is met from a slice, refused because its lease pauses, or left to the
+//   - refuseFromMemory: the request is rejected if the last rejection of one of its buckets
+//     still holds.
+//   - plan: each demand is met from a slice, rejected because its lease pauses, or left to the
 //     store. The store may be asked for a slice in the same call.
-//   - takeRest: the store decides the demands that are left to it. If it refuses one, the
+//   - takeRest: the store decides the demands that are left to it. If it rejects one, the
 //     tokens that were spent from slices are given back.
 //   - notifyLeases: each lease counts its demand, to size the next slice.
 func (s *Store) Take(ctx context.Context, demands []store.Demand, out *store.Outcome) error {

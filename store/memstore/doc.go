@@ -24,6 +24,6 @@
 // those of each part. A rule whose buckets are close to its share may lose
 // some early, because hashes do not spread evenly: a few percent.
 //
-// An eviction hands the evicted caller a full bucket, which is a loss of state
-// in the sense of the exactness guarantee; [Store.Stats] counts them.
+// An eviction gives the evicted caller a full bucket, which is a loss of state
+// in the sense of the exactness guarantee. [Store.Stats] counts evictions.
 package memstore

@@ -11,10 +11,10 @@ import (
 // ignored. A larger step is one of the shared store's clock.
 const staleFor = int64(time.Second / time.Microsecond)
 
-// SetLevel implements [store.Fallback]. The levels count from now, though
-// they are a little older: that is never in favor of the caller. They are kept
-// under the bands of the shared store, and a demand under a share of these finds
-// the same part used.
+// SetLevel implements [store.Fallback]. The levels count from now, although they
+// are a little older: that never favors the caller. They are kept under the bands
+// of the shared store. For a demand with a share of these bands the same part is
+// used.
 func (s *Store) SetLevel(d *store.Demand, r *store.Result) {
 	id := s.resets.place(&d.Key)
 	shard := &s.shards[s.shardOf(id)]

@@ -15,13 +15,13 @@ import (
 
 // Config configures a [Store]. Its zero value works.
 type Config struct {
-	// MaxBuckets bounds how many buckets are remembered. 0 means 1,000,000,
+	// MaxBuckets is the maximum number of stored buckets. 0 means 1,000,000,
 	// which is about 200 MB, or 350 MB if every bucket has its own rule.
 	MaxBuckets int
-	// Clock is the store's clock. Nil means the machine's clock, which then
-	// never steps.
+	// Clock is the store's clock. Nil means the machine's clock without its
+	// steps.
 	Clock func() time.Time
-	// Salt is mixed into the keys. Nil means a random one.
+	// Salt is mixed into the keys. Nil means a random salt.
 	Salt []byte
 }
 
@@ -187,9 +187,9 @@ func (s *Store) Close() error { return nil }
 
 // Stats are counters of a store.
 type Stats struct {
-	// Buckets is how many are stored. Some may be full already.
+	// Buckets is the number of stored buckets. Some may be full already.
 	Buckets int
-	// Evicted is how many were evicted before they were full.
+	// Evicted is the number of buckets that were evicted before they were full.
 	Evicted uint64
 }
 

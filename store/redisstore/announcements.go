@@ -67,7 +67,7 @@ func (f *fleetState) setUnheard(err error) {
 	if former := f.unheard.Swap(&err); err == nil || former != nil && *former != nil {
 		return
 	}
-	f.store.log.Warn("cannot subscribe to announcements: resets of other gateways are seen later", "channel", f.store.names.resets(),
+	f.store.log.Warn("cannot subscribe to announcements: resets of other processes take effect here later", "channel", f.store.names.resets(),
 		"after", f.store.config.Refresh.String(), "error", f.store.clean(err))
 }
 
@@ -123,7 +123,7 @@ func (f *fleetState) noteAnnounced(ok bool) {
 	if f.untold.Swap(!ok) || ok {
 		return
 	}
-	f.store.log.Warn("cannot announce a reset: other gateways see it later", "channel", f.store.names.resets(),
+	f.store.log.Warn("cannot announce a reset: it takes effect in other processes later", "channel", f.store.names.resets(),
 		"after", f.store.config.Refresh.String(), "error", "the user may not PUBLISH")
 }
 
@@ -141,7 +141,7 @@ func (f *fleetState) quiet(ctx context.Context) error {
 	} else if !f.untold.Load() {
 		return nil
 	}
-	return fmt.Errorf("resets are seen by other gateways after up to %v, not at once, "+
+	return fmt.Errorf("resets take effect in other processes after up to %v, not at once, "+
 		"since the channel %s cannot be used: %s: see https://fluxgate.github.io/fluxgate/redis#acl",
 		f.store.config.Refresh, f.store.names.resets(), why)
 }

@@ -51,7 +51,7 @@ const (
 )
 
 // withoutRedis is what log lines say of requests that Redis does not decide.
-const withoutRedis = "requests are counted in this process (onFailure local), pass (open) or are refused (closed)"
+const withoutRedis = "requests are counted in this process (onFailure local), allowed (open) or rejected (closed)"
 
 // outage is a time in which a node is not asked.
 type outage struct {

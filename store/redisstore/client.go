@@ -9,11 +9,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// NewClient returns a client of the servers that a URI names, for other data in
-// the same Redis: rules, announcements. It uses Mode and TLS of the config. Unlike the
-// store's own connections it retries. In ModeAuto it asks the server whether it is part of a cluster; a
-// server that does not answer is treated as standalone, so set the mode if a
-// cluster may be unavailable at the start.
+// NewClient returns a client of the servers that a URI names, for other data in the
+// same Redis: rules, announcements. It uses Mode and TLS of the config. Unlike the
+// store's own connections it retries. In ModeAuto it asks the server whether it is
+// part of a cluster. A server that does not answer is treated as standalone, so set
+// the mode if a cluster may be unavailable at the start.
 func NewClient(ctx context.Context, uri string, config Config) (redis.UniversalClient, error) {
 	mode := config.Mode
 	t, err := parseURI(uri, config.TLS)

@@ -17,8 +17,8 @@ type Mode string
 
 // The modes.
 const (
-	// ModeAuto finds out: several hosts mean Cluster, and so does a server
-	// that says it is part of one.
+	// ModeAuto detects the topology: Cluster for several hosts, and for a server
+	// that is part of a cluster.
 	ModeAuto       Mode = "auto"
 	ModeStandalone Mode = "standalone"
 	ModeSentinel   Mode = "sentinel"
@@ -31,32 +31,32 @@ type Config struct {
 	Mode Mode
 	// Prefix begins every key. Empty means "fluxgate".
 	Prefix string
-	// Timeout bounds a decision, waiting for a connection and for a server
-	// that moves included. 0 means 100ms.
+	// Timeout bounds a decision, including the wait for a connection and for a
+	// moved slot. 0 means 100ms.
 	Timeout time.Duration
-	// Shards is over how many slots of a cluster the keys are spread. All
-	// gateways must agree on it. 0 means 64; ten for each master is enough.
+	// Shards is the number of slots of a cluster that the keys are spread over. All
+	// processes must have the same number. 0 means 64. Ten for each master are enough.
 	Shards int
-	// Secret is mixed into the salt of the keys, so that the keys in Redis do
-	// not reveal whose buckets they are. All gateways must have the same. Empty
+	// Secret is mixed into the salt of the keys, so that the keys in Redis do not
+	// reveal whose buckets they are. All processes must have the same secret. Empty
 	// means none.
 	Secret Secret
-	// Refresh is how often the fleet state is read, beside after announcements of
-	// resets. A heartbeat counts the gateways as often. 0 means 2s.
+	// Refresh is how often the fleet state is read, besides after announcements of
+	// resets. A heartbeat counts the processes as often. 0 means 2s.
 	Refresh time.Duration
-	// Gateways is how many gateways are assumed until they were counted. 0 means that
-	// it is not known, and counts as 1.
+	// Gateways is the assumed number of processes until they are counted. 0 means
+	// unknown, and counts as 1.
 	Gateways int
-	// Uncounted stores count the gateways and are none: for tools of operators.
+	// Uncounted stores count the processes, but are not counted. It is for operator tools.
 	Uncounted bool
-	// TLS is the configuration of connections if the URI begins with rediss. Nil means
-	// the authorities of the system and no client certificate.
+	// TLS configures connections if the URI begins with rediss. Nil means the CA
+	// certificates of the system and no client certificate.
 	TLS *tls.Config
-	// Pool is the connections to each server.
+	// Pool configures the connections to each server.
 	Pool Pool
-	// Logger logs what the store repairs by itself. Nil means slog.Default().
-	// What go-redis itself logs goes to slog.Default(), at most one line a
-	// second. redis.SetLogger, called in main, replaces that.
+	// Logger gets problems that the store handles itself. Nil means slog.Default().
+	// Log lines of go-redis go to slog.Default(), at most one a second.
+	// redis.SetLogger, called in main, replaces that.
 	Logger *slog.Logger
 
 	// clock is the time for tests. Nil means the server's.
@@ -66,14 +66,14 @@ type Config struct {
 // Secret is bytes that no log and no error shows.
 type Secret = secret.Bytes
 
-// Pool sets the number of connections to one server. Callers share calls, so
-// few are needed; 0 means the default of the client or go-redis.
+// Pool sets the number of connections to one server. Callers share calls, so few
+// are needed. 0 means the default of the client or go-redis.
 type Pool struct {
-	// Size is how many there are at most, and at least 24: what the store and
-	// the probe of a server that does not answer need.
+	// Size is the maximum number of connections, at least 24: the store and the probe
+	// of a server that does not answer need as many.
 	Size int
-	// MaxIdle is how many idle ones are kept, at least 16: the calls that can
-	// be in flight. MinIdle are opened ahead.
+	// MaxIdle is the maximum number of idle connections, at least 16: the maximum of
+	// concurrent calls. MinIdle is the minimum.
 	MaxIdle, MinIdle int
 }
 
@@ -118,15 +118,15 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	switch {
 	case strings.ContainsAny(c.Prefix, "{}") || len(c.Prefix) > 64:
-		return c, errors.New("a prefix has at most 64 bytes and no braces")
+		return c, errors.New("a prefix must have at most 64 bytes and no braces")
 	case c.Timeout < time.Millisecond:
 		return c, fmt.Errorf("the timeout must be at least 1ms, not %v", c.Timeout)
 	case len(c.Secret) > 0 && len(c.Secret) < 16:
-		return c, errors.New("a secret has at least 16 bytes: a short one can be guessed from its check value")
+		return c, errors.New("a secret must have at least 16 bytes: a short one can be guessed from its check value")
 	case c.Shards < 1 || c.Shards > maxShards:
 		return c, fmt.Errorf("there must be 1 to %d shards, not %d", maxShards, c.Shards)
 	case c.Gateways < 0:
-		return c, errors.New("the number of gateways must not be negative")
+		return c, errors.New("Gateways must not be negative")
 	case c.Pool.Size < 0 || c.Pool.MaxIdle < 0 || c.Pool.MinIdle < 0:
 		return c, errors.New("pool sizes must not be negative")
 	case c.Refresh < 10*time.Millisecond:

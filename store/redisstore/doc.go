@@ -1,19 +1,19 @@
-// Package redisstore keeps buckets in Redis, where any number of gateways
+// Package redisstore keeps buckets in Redis, where any number of processes
 // share them: on one server, behind Sentinel, or in a Redis Cluster.
 //
 // Decisions run on the server, in one Lua script with the arithmetic of
-// internal/bucket and the server's clock. Concurrent callers share one call; a
-// single caller is sent at once. A call that was sent and not answered is never
-// sent again, since it may have taken tokens; everything that a server refuses
-// to run (a missing script, a moved slot, a replica that was a master) is sent
-// to the right server within the store's timeout.
+// internal/bucket and the server's clock. Concurrent callers share one call. A
+// single caller is sent at once. A call that was sent and not answered is never sent
+// again, since it may have taken tokens. A call that a server rejects (a missing
+// script, a moved slot, a replica that was a master) is sent to the right server
+// within the store's timeout.
 //
-// What all gateways must agree on is stored in one hash, the fleet state. A
-// gateway with other settings does not start. A heartbeat of each gateway counts
-// them: see [Store.Gateways].
+// Settings that all processes must share are stored in one hash, the fleet state. A
+// process with other settings does not start. Each process sends a heartbeat, which
+// counts the processes: see [Store.Gateways].
 //
 // Every decision is a call. Package store/lease wraps the store and answers busy and
-// blocked callers from memory.
+// rejected callers from memory.
 //
 // docs/redis.md has the key format, memory, the smallest ACL and what
 // persistence and failover cost in exactness.

@@ -21,8 +21,8 @@ import (
 )
 
 // ErrDisagrees is wrapped by errors about settings that differ from those of
-// the fleet. The gateways would not share buckets.
-var ErrDisagrees = errors.New("this gateway disagrees with the others")
+// the fleet. The processes would not share buckets.
+var ErrDisagrees = errors.New("this process has other settings than the fleet")
 
 // format is the version of keys and values. Gateways with another format do not
 // start.
@@ -241,7 +241,7 @@ func (f *fleetState) keep(life context.Context) {
 		cancel()
 		if errors.Is(err, ErrDisagrees) {
 			disagrees.Log(context.Background(), f.store.log, slog.LevelError,
-				"the fleet state has changed: this gateway no longer shares buckets with the others; restart it", "error", err)
+				"the fleet state has changed: this process no longer shares buckets with the others; restart it", "error", err)
 		}
 		f.trouble.Store(&err)
 		if countsAsFailure(err) && !errors.Is(err, store.ErrNotSent) {

@@ -16,9 +16,9 @@ type Health struct {
 	Nodes []NodeHealth
 	// Uncovered is the number of shards without a known server.
 	Uncovered int
-	// Record is what is wrong with the fleet state, or nil.
+	// Record is the error of the fleet state, or nil.
 	Record error
-	// Warnings are what should be changed, and why.
+	// Warnings are settings of Redis to change, and why.
 	Warnings []string
 }
 
@@ -36,7 +36,7 @@ func (h *Health) Healthy() bool {
 type NodeHealth struct {
 	Addr    string
 	Version string
-	// Role is master or slave, as Redis says it.
+	// Role is master or slave, as Redis reports it.
 	Role    string
 	Latency time.Duration
 	// MemoryPolicy is maxmemory-policy.
@@ -46,16 +46,16 @@ type NodeHealth struct {
 	// Err is why the server is not asked, does not answer within the timeout of
 	// decisions, or too many of the recent decisions failed.
 	Err error
-	// Since is when that began, if decisions failed: the first failure since
-	// fewer failed.
+	// Since is when that began, if decisions failed: the time of the first of these
+	// failures.
 	Since time.Time
-	// Open says that the breaker of the server is open: it is only probed.
+	// Open reports that the breaker is open: the server is only probed.
 	Open bool
 }
 
 // Health returns the state of every server that holds buckets. A server is
-// queried at most once a second, however often Health is called, more often after a
-// call that failed, and not while its breaker is open. It takes at most about the timeout of a decision.
+// queried at most once a second, more often after a failed call, and not while its
+// breaker is open. Health takes at most about the timeout of a decision.
 func (s *Store) Health(ctx context.Context) Health {
 	h := Health{Mode: s.nodes.mode}
 	if trouble := s.fleet.trouble.Load(); trouble != nil {
@@ -85,7 +85,7 @@ func (s *Store) Health(ctx context.Context) Health {
 		n := &h.Nodes[i]
 		if evicts(n.MemoryPolicy) {
 			h.Warnings = append(h.Warnings, fmt.Sprintf(
-				"%s has maxmemory-policy %s, which may evict buckets that are not full and so hand out tokens twice: "+
+				"%s has maxmemory-policy %s, which may evict buckets that are not full, so that callers exceed their limits: "+
 					"use noeviction or volatile-ttl, which evicts those nearest to full",
 				n.Addr, n.MemoryPolicy))
 		}
@@ -120,7 +120,7 @@ func evicts(policy string) bool {
 	return policy != "" && policy != "noeviction" && policy != "volatile-ttl"
 }
 
-// Breakers returns what this gateway knows of the servers that hold buckets: their
+// Breakers returns the breakers of the servers that hold buckets: their
 // addresses, Err, Since and Open. It queries no server.
 func (s *Store) Breakers() []NodeHealth {
 	var nodes []NodeHealth

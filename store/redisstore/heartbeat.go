@@ -56,8 +56,8 @@ func newHeartbeat(s *Store) *heartbeat {
 // does not answer. It is at least 1.
 func (s *Store) Gateways() int { return max(1, cmp.Or(s.Counted(), s.config.Gateways)) }
 
-// Counted returns how many gateways there were when Redis last counted them, and 0
-// before it has.
+// Counted returns the number of processes at the last count in Redis. It is 0 before
+// the first count.
 func (s *Store) Counted() int { return int(s.heartbeat.count.Load()) }
 
 // gateways is the key of the record of the gateways.
@@ -90,7 +90,7 @@ func (h *heartbeat) send(ctx context.Context) {
 	}
 	if err != nil {
 		h.failed.Log(context.Background(), s.log, slog.LevelWarn,
-			"cannot write the heartbeat: the number of gateways is not updated", "gateways", s.Gateways(), "error", s.clean(err))
+			"cannot write the heartbeat: the number of processes is not updated", "gateways", s.Gateways(), "error", s.clean(err))
 		return
 	}
 	h.skip = skip

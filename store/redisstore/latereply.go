@@ -49,8 +49,8 @@ func (c *lateConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Read implements [net.Conn]. A process that noticed its deadline late gives the server as
-// much time as it was late: the whole machine may have been busy.
+// Read implements [net.Conn]. If the process noticed its deadline late, the server gets the
+// same time in addition: the whole machine may have been busy.
 func (c *lateConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {

@@ -52,7 +52,7 @@ func TestProbe_ClusterDown(t *testing.T) {
 		return len(log.Lines(`its buckets are on another server now" node=`+masters[0].Addr())) == 1
 	})
 	must(t, masters[0].Thaw())
-	if opened := log.Lines(lineOpened + `: requests are counted in this process (onFailure local), pass (open) or are refused (closed)" node=` + q.addr); len(opened) != 1 {
+	if opened := log.Lines(lineOpened + `: requests are counted in this process (onFailure local), allowed (open) or rejected (closed)" node=` + q.addr); len(opened) != 1 {
 		t.Errorf("the breaker opened %d times: %v", len(opened), opened)
 	}
 }

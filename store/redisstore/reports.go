@@ -18,11 +18,11 @@ var gatewaysScript string
 // report is the key of the report of a gateway, in the slot of the record of the gateways.
 func (n *names) report(id string) string { return n.prefix + "{" + n.gateways() + "}:" + id }
 
-// ID returns the random id of this gateway in the record of the gateways.
+// ID returns the random id of this process in the fleet state.
 func (s *Store) ID() string { return s.heartbeat.id }
 
-// WriteReport writes a report of this gateway for the others, which is gone after some
-// time unless it is written again.
+// WriteReport writes a report of this process for the others. It expires unless it is
+// written again.
 func (s *Store) WriteReport(ctx context.Context, report []byte, lasts time.Duration) error {
 	name := s.names.report(s.heartbeat.id)
 	err := s.nodes.onMaster(ctx, name, func(ctx context.Context, c commander) error {
@@ -34,8 +34,8 @@ func (s *Store) WriteReport(ctx context.Context, report []byte, lasts time.Durat
 	return nil
 }
 
-// Reports returns the reports of all gateways in the record by their ids. Larger ones than
-// maxBytes are left out, and so are those of more than 1,000 gateways. What they say is not
+// Reports returns the reports of all processes in the fleet state by their ids, of at most
+// 1,000 processes. Reports larger than maxBytes are left out. Their content is not
 // checked.
 func (s *Store) Reports(ctx context.Context, maxBytes int) (map[string][]byte, error) {
 	record := s.names.gateways()

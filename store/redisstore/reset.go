@@ -19,7 +19,7 @@ const (
 )
 
 // Reset implements [store.Store]. The reset of a rule or a rule set is announced
-// to the other gateways, which then read the fleet state.
+// to the other processes, which then read the fleet state.
 //
 // The last marks of each rule and rule set are kept; a mark must be a valid id.
 func (s *Store) Reset(ctx context.Context, what store.Reset) (did bool, err error) {
@@ -85,10 +85,10 @@ func (s *Store) checkRoom(what *store.Reset) error {
 	isNew := known[resetField(what.RuleSet, what.Rule)] == 0
 	switch rules := known.rulesOf(what.RuleSet); {
 	case isNew && len(known) >= maxResets:
-		return fmt.Errorf("resetting buckets: %w: %d rules of all rule sets were reset, no more can be; reset whole rule sets",
+		return fmt.Errorf("resetting buckets: %w: %d rules of all rule sets were reset, which is the maximum; reset whole rule sets",
 			store.ErrTooManyResets, len(known))
 	case isNew && what.Rule != "" && len(rules) >= maxRuleResets:
-		return fmt.Errorf("resetting buckets: %w: %d rules of rule set %q were reset one by one, no more can be; reset the whole rule set",
+		return fmt.Errorf("resetting buckets: %w: %d rules of rule set %q were reset one by one, which is the maximum; reset the whole rule set",
 			store.ErrTooManyResets, len(rules), what.RuleSet)
 	}
 	return nil

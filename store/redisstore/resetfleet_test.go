@@ -177,7 +177,7 @@ func TestReset_NoRights(t *testing.T) {
 			if !h.Healthy() || len(h.Warnings) == 0 || !strings.Contains(h.Warnings[0], "fluxgate:resets") {
 				t.Errorf("health %v, warnings %q", h.Healthy(), h.Warnings)
 			}
-			until(t, "it is logged", func() bool { return len(log.Lines("other gateways")) > 0 })
+			until(t, "it is logged", func() bool { return len(log.Lines("other processes")) > 0 })
 		})
 	}
 }

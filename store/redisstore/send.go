@@ -115,7 +115,7 @@ func (q *nodeQueue) heal(ctx context.Context, client *redis.Client, c *scriptCal
 // logLoaded logs that the script was loaded into the node.
 func (q *nodeQueue) logLoaded() {
 	q.loaded.Log(context.Background(), q.store.log, slog.LevelInfo,
-		"loaded the decision script into Redis, which did not have it: it is new, was restarted or was flushed", "node", q.address())
+		"loaded the decision script into Redis: the server is new, or was restarted or flushed", "node", q.address())
 }
 
 func one(ctx context.Context, client *redis.Client, c *scriptCall, args []any) (string, error) {
@@ -136,7 +136,7 @@ func (q *nodeQueue) deliver(c *scriptCall, err error) {
 		r.asking = false
 		switch {
 		case err == nil && r.nothingReadable():
-			q.store.answer(r, fmt.Errorf("%w: a bucket has state of version %d that this gateway cannot read", ErrUnavailable, r.version))
+			q.store.answer(r, fmt.Errorf("%w: a bucket has state of version %d that this process cannot read", ErrUnavailable, r.version))
 		case err == nil:
 			q.store.answer(r, nil)
 		case result == refused:

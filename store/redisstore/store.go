@@ -165,7 +165,7 @@ func (s *Store) submit(r *shardRequest) {
 var (
 	errNoNode = errors.New("no server is known for the shard")
 	errLate   = fmt.Errorf("%w: no answer in time", ErrUnavailable)
-	errBusy   = fmt.Errorf("%w: no answer in time, while it answers other calls: this gateway is too busy", ErrUnavailable)
+	errBusy   = fmt.Errorf("%w: no answer in time, while it answers other calls: this process is too busy", ErrUnavailable)
 )
 
 // await waits for a request, and counts how it ended.

@@ -49,13 +49,13 @@ export interface LimitOptions<R> {
 const credentials = ["authorization", "cookie", "proxy-authorization"];
 
 const statuses: Record<string, [status: number, title: string, detail: string]> = {
-  denied: [403, "Forbidden", "A rule denies this request."],
+  denied: [403, "Forbidden", "A rule rejects this request."],
   "bad-path": [400, "Bad Request", "The path is too long or can be read in more than one way: send it without #, backslash, %2F, dot segments and empty segments."],
   "too-many-rules": [403, "Forbidden", "More rules apply to this request than can be counted."],
-  "missing-identity": [403, "Forbidden", "The request does not say who it is from, and a rule asks for it."],
-  "no-rule": [403, "Forbidden", "No rule lets this request pass."],
-  "no-rule-set": [503, "Service Unavailable", "There are no rules to decide this request by."],
-  "store-failure": [503, "Service Unavailable", "The request cannot be counted right now."],
+  "missing-identity": [403, "Forbidden", "The request has no identity, and a rule requires one."],
+  "no-rule": [403, "Forbidden", "No rule allows this request."],
+  "no-rule-set": [503, "Service Unavailable", "There is no rule set for this request."],
+  "store-failure": [503, "Service Unavailable", "The request cannot be counted now."],
 };
 
 /**
@@ -160,7 +160,7 @@ function problemOf(d: Decision) {
 
 function exceeded(d: Decision, binding: string): string {
   const cost = d.bands?.findLast((b) => b.rule === d.rule && !b.shadow)?.cost ?? 1;
-  if (d.reason === "cost-too-high") return `The request costs ${cost}, and ${binding} never has more than ${d.limit ?? 0}: it cannot pass.`;
+  if (d.reason === "cost-too-high") return `The request costs ${cost}, but ${binding} holds at most ${d.limit ?? 0}: it is never allowed.`;
   const state = d.owed ? `owes ${d.owed === 1 ? "1 token" : `${d.owed} tokens`}` : `has ${d.remaining} of ${d.limit ?? 0} left`;
   const seconds = ceilSeconds(d.retryAfterMs ?? 0);
   return `${binding} ${state}, and the request costs ${cost}.${seconds > 0 ? ` Try again in ${seconds}s.` : ""}`;

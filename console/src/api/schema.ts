@@ -11,7 +11,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List changes and refused requests on this server, newest first */
+        /** List changes and rejected requests on this server, newest first */
         get: operations["list-audit"];
         put?: never;
         post?: never;
@@ -62,7 +62,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Show how many requests there are now, and under which rules */
+        /** Show the current request rates, in total and by rule */
         get: operations["live"];
         put?: never;
         post?: never;
@@ -117,7 +117,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Show what a caller has left */
+        /** Show the remaining tokens of a caller */
         post: operations["peek-buckets"];
         delete?: never;
         options?: never;
@@ -134,7 +134,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Fill buckets: all of the rule set, all of a rule, or one caller's */
+        /** Reset buckets to full: all of the rule set, all of a rule, or that of one caller */
         post: operations["reset-buckets"];
         delete?: never;
         options?: never;
