@@ -1526,9 +1526,9 @@ export interface operations {
                 rule?: string;
                 /** @description The most entries to return. */
                 limit?: number;
-                /** @description All servers, or this one. The default is server for a rule and for the last hour, else fleet. */
+                /** @description All servers, or this one. The default is fleet. Numbers of a rule, and the last hour of a rule set or for callers that may not read all of them, are of this server only. */
                 scope?: "fleet" | "server";
-                /** @description The last two minutes, or the last hour. */
+                /** @description The last two minutes, or the last hour. For a fleet, the hour has what the servers that run now counted. */
                 range?: "2m" | "1h";
             };
             header?: never;
