@@ -48,7 +48,7 @@ SLOW := ./internal/cli ./store/redisstore ./rules/mongorules ./server ./internal
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /|/' | awk -F'|' '{printf "  %-16s %s\n", $$1, $$2}'
 
-check: format-check lint console-check test ## format, lint and test every module; CI also runs docs, chart-check, client-check and console-e2e
+check: format-check lint console-check test ## format, lint and test every module; CI also runs docs, docs-weight, chart-check, client-check and console-e2e
 
 format: ## rewrite the Go files with gofmt
 	gofmt -w $$(git ls-files --cached --others --exclude-standard '*.go')
@@ -107,6 +107,9 @@ console-pictures: console/node_modules/.package-lock.json ## take the pictures o
 docs: docs/node_modules/.package-lock.json ## build the documentation site into docs/.vitepress/dist, check its links, and type the commands that compile; DOCS_BASE=/path/ if it is not at the root
 	cd docs && npm run --silent build
 	go test -vet=off -run '_Compile$$' ./internal/cli
+
+docs-weight: docs/node_modules/.package-lock.json ## measure the first paint and the size of the home page against its bars, after make docs
+	cd docs && npm run --silent weight
 
 docs-serve: docs/node_modules/.package-lock.json ## serve the documentation site with live reloading
 	cd docs && npm run --silent dev
