@@ -133,6 +133,9 @@ size: ## count the lines of code of the product by package
 pictures: ## draw the pictures of docs/limits.md
 	@go run -C bench ./limitpictures ../docs/images
 
+recording: ## record docs/images/recording.svg from runs of the program, a minute
+	@go run -C tools ./recording ../docs/images/recording.svg
+
 fuzz: ## run every fuzz target for FUZZTIME (30s)
 	@for pkg in $$(git grep -l --untracked 'func Fuzz' -- '*_test.go' | xargs -n1 dirname | sort -u); do \
 	  for f in $$(grep -hoE 'func Fuzz[A-Za-z0-9_]+' $$pkg/*_test.go | sed 's/func //' | sort -u); do \
