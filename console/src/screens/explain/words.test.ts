@@ -3,7 +3,7 @@ import { leftOf, verdictOf, type Band } from "./words";
 
 test("what the store does not say is not called empty", () => {
   const band: Band = { rule: "all", status: "unavailable", source: "none", limit: 1_000_000, capacity: 1_000_000, remaining: 0 };
-  expect(leftOf(band)).toBe("Not known how many of 1,000,000 tokens are left");
+  expect(leftOf(band)).toBe("Not known how many tokens are left of 1,000,000");
   expect(leftOf({ ...band, status: "ok", source: "store", remaining: 2500 })).toBe("2,500 of 1,000,000 tokens left");
 });
 

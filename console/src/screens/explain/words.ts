@@ -93,7 +93,7 @@ export function refillOf(band: Band): string {
 
 export function leftOf(band: Band): string {
   const what = band.kind === "concurrency" ? "slots" : (band.measure ?? "tokens");
-  if (unknown(band)) return `Not known how many of ${count(band.limit)} ${what} are left`;
+  if (unknown(band)) return `Not known how many ${what} are left of ${count(band.limit)}`;
   const owed = band.owed ? `, ${count(band.owed)} owed` : "";
   return `${count(band.remaining)} of ${count(band.limit)} ${what} left${owed}`;
 }
