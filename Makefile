@@ -48,7 +48,7 @@ SLOW := ./internal/cli ./store/redisstore ./rules/mongorules ./server ./internal
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /|/' | awk -F'|' '{printf "  %-16s %s\n", $$1, $$2}'
 
-check: format-check lint console-check test ## format, lint and test every module; CI also runs docs, chart-check, client-check and console-e2e
+check: format-check lint console-check test ## format, lint and test every module; CI also runs docs, docs-weight, chart-check, client-check and console-e2e
 
 format: ## rewrite the Go files with gofmt
 	gofmt -w $$(git ls-files --cached --others --exclude-standard '*.go')
@@ -108,6 +108,9 @@ docs: docs/node_modules/.package-lock.json ## build the documentation site into 
 	cd docs && npm run --silent build
 	go test -vet=off -run '_Compile$$' ./internal/cli
 
+docs-weight: docs/node_modules/.package-lock.json ## measure the first paint and the size of the home page against its bars, after make docs
+	cd docs && npm run --silent weight
+
 docs-serve: docs/node_modules/.package-lock.json ## serve the documentation site with live reloading
 	cd docs && npm run --silent dev
 
@@ -129,6 +132,9 @@ size: ## count the lines of code of the product by package
 
 pictures: ## draw the pictures of docs/limits.md
 	@go run -C bench ./limitpictures ../docs/images
+
+recording: ## record docs/images/recording.svg from runs of the program, a minute
+	@go run -C tools ./recording ../docs/images/recording.svg
 
 fuzz: ## run every fuzz target for FUZZTIME (30s)
 	@for pkg in $$(git grep -l --untracked 'func Fuzz' -- '*_test.go' | xargs -n1 dirname | sort -u); do \

@@ -62,7 +62,7 @@ const (
 )
 
 // LiveQuery selects the numbers of a [Live]. Its zero value is the last two minutes of the
-// fleet. Numbers of a rule, and of the last hour, are those of one server.
+// fleet. A rule, and the last hour of a rule set, are known of a server only.
 type LiveQuery struct {
 	Scope, Range  string
 	RuleSet, Rule string

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
 	"github.com/fluxgate/fluxgate/admin"
@@ -83,6 +84,9 @@ func redisNodes(p *plane.Plane) []admin.RedisNode {
 		node := admin.RedisNode{Node: n.Addr, Open: n.Open}
 		if n.Err != nil {
 			node.Error = n.Err.Error()
+			if errors.Is(n.Err, context.DeadlineExceeded) {
+				node.Error = "no answer in time"
+			}
 			node.Since = &n.Since
 		}
 		all = append(all, node)

@@ -7,7 +7,7 @@ test("the overview follows the fleet, and says that Redis does not answer", asyn
   const wrong = watch(page, admin);
   await signIn(page, admin, "operator");
   await expect(page.getByText("Healthy: 2 servers answer")).toBeVisible();
-  await expect(page.getByRole("img", { name: /^Allowed per second, 2 servers over time. Latest: Allowed [1-9]/ })).toBeVisible();
+  await expect(page.getByRole("img", { name: /^Requests per second, 2 servers over time. Latest: Allowed [1-9]/ })).toBeVisible();
   fleet.redis.kill("SIGSTOP");
   await expect(page.getByText(/Redis node 127.0.0.1:\d+ does not answer.* rules decide by onFailure/)).toBeVisible({ timeout: 30_000 });
   await page.screenshot({ path: test.info().outputPath("frozen.png"), fullPage: true });

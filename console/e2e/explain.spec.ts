@@ -4,7 +4,7 @@ import { goTo, lookAround, openAs } from "./page";
 
 const rules = [
   { id: "per-user", path: "/orders/**", limitScope: "USER_ID", bands: [{ label: "hour", capacity: 10, refill: "1h" }, { label: "month", kind: "quota", capacity: 1000, period: "month" }] },
-  { id: "tenant", path: "/orders/**", when: { headers: { "X-Tenant": ["acme"] } }, bands: [{ label: "window", kind: "sliding-window", capacity: 50, period: "1m" }] },
+  { id: "tenant", path: "/orders/**", when: { headers: { "X-Tenant": ["acme"] } }, bands: [{ label: "window", kind: "sliding-window", capacity: 50, period: "1h" }] },
   { id: "posts", path: "/orders/**", method: "POST", bands: [{ label: "posts", kind: "concurrency", capacity: 3, hold: "30s" }] },
   { id: "others", path: "/orders/**", when: { users: ["bob"] }, bands: [{ capacity: 1, refill: "1s" }] },
   { id: "off", enabled: false, bands: [{ capacity: 1, refill: "1s" }] },

@@ -29,10 +29,18 @@ export async function signIn(page: Page, origin: string, token: Token): Promise<
 // look takes a screenshot of a screen, and checks that it is accessible and does not
 // scroll sideways.
 export async function look(page: Page, info: TestInfo, name: string): Promise<void> {
-  await page.screenshot({ path: info.outputPath(name + ".png"), fullPage: true });
   expect.soft(await violations(page), name).toEqual([]);
+  await glance(page, info, name);
+}
+
+// glance takes a screenshot, and checks only that the screen does not scroll sideways and that no
+// badge is cut.
+export async function glance(page: Page, info: TestInfo, name: string, fullPage = true): Promise<void> {
+  await page.screenshot({ path: info.outputPath(name + ".png"), fullPage });
   const overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
   expect.soft(overflow, name + " scrolls sideways").toBe(0);
+  const cut = await page.locator(".mantine-Badge-label").evaluateAll((all) => all.filter((e) => e.scrollWidth > e.clientWidth).map((e) => e.textContent));
+  expect.soft(cut, name + " cuts badges").toEqual([]);
 }
 
 async function violations(page: Page): Promise<string[]> {

@@ -28,6 +28,13 @@ it("says which Redis node does not answer, to whom, for how long and what follow
   );
 });
 
+it("says once that Redis does not answer", () => {
+  const health = { store: { error: "the call was not sent" }, rules: {} } as Health;
+  const texts = (self: boolean) => findings({ fleet: fleet({ servers: [server("a", { ...open, self }), server("b")] }), health }, now).map((f) => f.text);
+  expect(texts(true)).toEqual(["Redis node r:6379 does not answer to a for 12 s: rules decide by onFailure."]);
+  expect(texts(false)).toContain("Redis: the call was not sent"); // the other server has a problem of its own
+});
+
 it("says which rule set differs", () => {
   expect(findings({ fleet: fleet({ differing: [{ ruleSet: "api", revisions: [12, 275265679929313] }] }) }, now)[0]?.text).toBe(
     "2 servers have different revisions of api: 12, fa5a4912.",
@@ -43,7 +50,7 @@ it("lists problems before notices, and those of the server that answers", () => 
   };
   expect(findings({ fleet: fleet({ servers: [server("a", { draining: true }), server("b", { version: "1.1" })] }), health }, now)).toEqual([
     { level: "problem", text: "Rule set api: cannot load. Still serving revision 3." },
-    { level: "problem", text: "Changes are refused while the audit cannot be written: disk full" },
+    { level: "problem", text: "Changes are rejected while the audit cannot be written: disk full" },
     { level: "notice", text: "Server a is shutting down." },
     { level: "notice", text: "Servers have different versions: 1.0, 1.1." },
     { level: "notice", text: "Redis: maxmemory-policy is allkeys-lru" },

@@ -2,7 +2,7 @@ import type { Fleet, Health, Live } from "./api/live";
 import { shownRevision, span } from "./ui/format";
 
 // Finding is one sentence about the health of the fleet. A problem changes
-// decisions or refuses changes; a notice does not.
+// decisions or rejects changes; a notice does not.
 export interface Finding {
   level: "problem" | "notice";
   text: string;
@@ -23,7 +23,7 @@ export function findings({ fleet, live, health }: Known, now: number): Finding[]
   const view = fleet?.problem ?? live?.problem;
   if (view) problem(view);
   if (fleet) ofFleet(fleet, now, problem, notice);
-  if (health) ofServer(health, problem, notice);
+  if (health) ofServer(health, problem, notice, fleet?.servers.some((s) => s.self && s.redis.some((n) => n.open)) ?? false);
   return all.sort((a, b) => Number(a.level === "notice") - Number(b.level === "notice"));
 }
 
@@ -47,14 +47,15 @@ function ofFleet(fleet: Fleet, now: number, problem: Say, notice: Say): void {
   if (versions.size > 1) notice(`Servers have different versions: ${[...versions].sort().join(", ")}.`);
 }
 
-function ofServer(health: Health, problem: Say, notice: Say): void {
-  if (health.store.error) problem(`Redis: ${health.store.error}`);
+// nodesNamed is whether the nodes of Redis that do not answer it are named already.
+function ofServer(health: Health, problem: Say, notice: Say, nodesNamed: boolean): void {
+  if (health.store.error && !nodesNamed) problem(`Redis: ${health.store.error}`);
   for (const warning of health.store.warnings ?? []) notice(`Redis: ${warning}`);
   if (health.rules.error) problem(`Rules: ${health.rules.error}`);
   for (const set of health.rules.sets ?? []) {
     if (set.error) problem(`Rule set ${set.id}: ${set.error} Still serving revision ${shownRevision(set.revision)}.`);
   }
-  if (health.auditError) problem(`Changes are refused while the audit cannot be written: ${health.auditError}`);
+  if (health.auditError) problem(`Changes are rejected while the audit cannot be written: ${health.auditError}`);
 }
 
 // openNodes returns the Redis nodes whose breaker is open, with the servers that say

@@ -18,6 +18,7 @@ export default defineConfig({
     anchor: { slugify: anchor },
     config: markdown,
     languageAlias: { acl: 'ini', caddyfile: 'nginx', haproxy: 'nginx' }, // Shiki does not have these
+    image: { lazyLoading: true },
     linkify: false, // .md is a top-level domain
   },
   themeConfig: {

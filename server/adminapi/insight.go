@@ -47,14 +47,14 @@ func viewOf(ctx context.Context) insight.View {
 func (a *API) live(ctx context.Context, in *struct {
 	RuleQuery
 	Page
-	Scope string `query:"scope" enum:"fleet,server" doc:"All servers, or this one. The default is server for a rule or 1h, else fleet."`
-	Range string `query:"range" enum:"2m,1h" default:"2m" doc:"The last two minutes, or the last hour."`
+	Scope string `query:"scope" enum:"fleet,server" doc:"All servers (default), or this one, as for rules and hours of rule sets."`
+	Range string `query:"range" enum:"2m,1h" default:"2m" doc:"The last two minutes, or the last hour of the servers that run now."`
 }) (*admin.Live, error) {
 	if err := in.check(); err != nil {
 		return nil, err
 	}
-	if in.Scope == admin.ScopeFleet && (in.Rule != "" || in.Range == admin.RangeHour) {
-		return nil, invalidAt("query.scope", "must be server for a rule and for the last hour")
+	if in.Scope == admin.ScopeFleet && (in.Rule != "" || in.RuleSet != "" && in.Range == admin.RangeHour) {
+		return nil, invalidAt("query.scope", "must be server for a rule, and for the last hour of a rule set")
 	}
 	q := admin.LiveQuery{Scope: in.Scope, Range: in.Range, RuleSet: in.RuleSet, Rule: in.Rule, Limit: in.Limit}
 	return a.config.Insight.Live(ctx, q, viewOf(ctx)), nil

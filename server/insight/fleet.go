@@ -188,16 +188,29 @@ func (i *Insight) fleetLive(ctx context.Context, q *admin.LiveQuery, view *View)
 	for _, r := range others {
 		all = append(all, r)
 	}
-	live := &admin.Live{
-		Scope: admin.ScopeFleet, Servers: len(all), StepSeconds: step, End: now.Truncate(time.Second).UTC(), Problem: problem,
+	live := &admin.Live{Scope: admin.ScopeFleet, StepSeconds: step, End: now.Truncate(time.Second).UTC(), Problem: problem}
+	length := steps
+	if q.Range == admin.RangeHour {
+		live.StepSeconds, live.End, length = hourStep, now.Truncate(10*time.Second).UTC(), hourSteps
 	}
-	visible := make([][]*reportedSeries, len(all))
-	for j, r := range all {
-		visible[j] = r.visible(view, q.RuleSet)
+	var shown []serverSeries
+	for _, r := range all {
+		if q.Range != admin.RangeHour {
+			shown = append(shown, serverSeries{&r.reportedSteps, r.visible(view, q.RuleSet)})
+		} else if r.Hour != nil {
+			shown = append(shown, serverSeries{&r.Hour.reportedSteps, []*reportedSeries{&r.Hour.reportedSeries}})
+		}
 	}
-	for ago := steps - 1; ago >= 0; ago-- {
-		appendFleetStep(&live.Series, all, visible, ago)
+	live.Servers = len(shown)
+	for ago := length - 1; ago >= 0; ago-- {
+		appendFleetStep(&live.Series, shown, float64(live.StepSeconds), ago)
 	}
+	live.Rules = rulesOf(rulesOfAll(all), q, view)
+	return live
+}
+
+// rulesOfAll adds up the rules of all servers, the busiest first.
+func rulesOfAll(all []*report) []reportedRule {
 	rules := map[ruleKey]reportedRule{}
 	for _, r := range all {
 		for _, of := range r.Rules {
@@ -209,21 +222,26 @@ func (i *Insight) fleetLive(ctx context.Context, q *admin.LiveQuery, view *View)
 	}
 	sorted := slices.Collect(maps.Values(rules))
 	slices.SortFunc(sorted, busiest)
-	live.Rules = rulesOf(sorted, q, view)
-	return live
+	return sorted
+}
+
+// serverSeries is the series of one server that are shown.
+type serverSeries struct {
+	*reportedSteps
+	visible []*reportedSeries
 }
 
 // appendFleetStep adds up one step of all servers that know it.
-func appendFleetStep(s *admin.Series, all []*report, visible [][]*reportedSeries, ago int) {
+func appendFleetStep(s *admin.Series, all []serverSeries, seconds float64, ago int) {
 	var sum counts
 	var p50, p99 float64
 	known := false
-	for j, r := range all {
+	for _, r := range all {
 		if ago >= r.Steps {
 			continue
 		}
 		known = true
-		for _, series := range visible[j] {
+		for _, series := range r.visible {
 			for o := range sum {
 				sum[o] += min(series.at(class(o), ago), math.MaxUint32-sum[o])
 			}
@@ -239,7 +257,7 @@ func appendFleetStep(s *admin.Series, all []*report, visible [][]*reportedSeries
 		appendUnknown(s)
 		return
 	}
-	appendStep(s, &sum, step, p50, p99)
+	appendStep(s, &sum, seconds, p50, p99)
 }
 
 // includes reports whether a filter that names a rule set and a rule, or neither, includes

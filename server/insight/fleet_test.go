@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -241,6 +242,52 @@ func TestFleet_BusyNeighbour(t *testing.T) {
 		// The other server no longer lists its caller, with 2 or 3 requests.
 		if got := seen(); got != "user bob 2±3; " && got != "user bob 3±2; " {
 			t.Errorf("beside busy rule sets on the other server it sees %q", got)
+		}
+	})
+}
+
+// The last hour of the fleet is the sum of its servers, each counted back from its report. Servers
+// of an earlier version do not report it.
+func TestFleet_Hour(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := new(reports)
+		sets := []*rules.Set{set(t, "api", perUser("r", 5)), set(t, "mine", perUser("r", 1))}
+		first := start(t, memory(t), insight.Config{Fleet: shared.as("a")}, sets)
+		first.check(t, 7, fluxgate.Request{UserID: "alice"})
+		time.Sleep(20 * time.Minute)
+		second := start(t, memory(t), insight.Config{Fleet: shared.as("b")}, sets)
+		for range 30 {
+			first.check(t, 1, fluxgate.Request{UserID: "alice"})
+			second.check(t, 2, fluxgate.Request{UserID: "bob"})
+			time.Sleep(time.Minute)
+		}
+		shared.mu.Lock()
+		shared.by["c"] = []byte(`{"v":1,"steps":1,"total":{"n":[[9]]}}`)
+		shared.mu.Unlock()
+		time.Sleep(15 * time.Second)
+		hour := func(n *node, q admin.LiveQuery, view insight.View) (got [6]float64, known int, live *admin.Live) {
+			q.Range = admin.RangeHour
+			live = n.live(t, q, view)
+			got, known = sums(&live.Series, live.StepSeconds)
+			for i := range got {
+				got[i] = math.Round(got[i])
+			}
+			return got, known, live
+		}
+		for name, n := range map[string]*node{"first": first, "second": second} {
+			got, known, live := hour(n, admin.LiveQuery{}, everything)
+			// A bucket has a token every 12 minutes.
+			if got[0]+got[1] != 7+30+60 || got[0] < 10 || known != 51 || live.StepSeconds != 60 || len(live.Series.P99Ms) != 60 || live.Servers != 2 || live.Scope != admin.ScopeFleet {
+				t.Errorf("%s has %v in %d steps of %d s, %d servers", name, got, known, live.StepSeconds, live.Servers)
+			}
+			mine := func(id string) bool { return id == "mine" }
+			if got, _, live = hour(n, admin.LiveQuery{}, insight.View{RuleSet: mine, Identities: mine}); live.Scope != admin.ScopeServer || got != [6]float64{} {
+				t.Errorf("a tenant sees %v of %s", got, live.Scope)
+			}
+		}
+		time.Sleep(20 * time.Minute) // the first requests are older than an hour
+		if got, known, _ := hour(second, admin.LiveQuery{}, everything); got[0]+got[1] != 30+60 || known != 60 {
+			t.Errorf("later %v in %d steps", got, known)
 		}
 	})
 }

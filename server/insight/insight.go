@@ -88,7 +88,8 @@ func (i *Insight) show(c *ownCaller) string {
 // Live returns the current rates.
 func (i *Insight) Live(ctx context.Context, q admin.LiveQuery, view View) *admin.Live {
 	q.Limit = cmp.Or(q.Limit, 100)
-	if q.Scope == admin.ScopeServer || q.Rule != "" || q.Range == admin.RangeHour {
+	hourOfSome := q.Range == admin.RangeHour && (q.RuleSet != "" || !view.All) // reports have the sum only
+	if q.Scope == admin.ScopeServer || q.Rule != "" || hourOfSome {
 		return i.serverLive(&q, &view)
 	}
 	return i.fleetLive(ctx, &q, &view)
@@ -173,7 +174,7 @@ func appendUnknown(s *admin.Series) {
 
 func appendStep(s *admin.Series, n *counts, seconds, p50, p99 float64) {
 	for o, series := range seriesOf(s) {
-		rate := math.Round(10*float64(n[o])/seconds) / 10
+		rate := math.Round(1e4*float64(n[o])/seconds) / 1e4 // a step of a minute can be counted again
 		*series = append(*series, &rate)
 	}
 	s.P50Ms, s.P99Ms = append(s.P50Ms, knownMs(p50)), append(s.P99Ms, knownMs(p99))

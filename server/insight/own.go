@@ -16,8 +16,9 @@ func (i *Insight) own(now time.Time, rules, callers int) *report {
 	defer r.mu.RUnlock()
 	out := &report{
 		Version: reportVersion, Name: i.config.Name, Build: i.config.Version, Start: i.start.Unix(), At: now.UnixMilli(),
-		Draining: i.config.Draining != nil && i.config.Draining(), Steps: r.steps(), Total: r.series(&r.total),
+		Draining: i.config.Draining != nil && i.config.Draining(), Total: r.series(&r.total), Hour: r.hourOf(&r.total),
 	}
+	out.Steps = r.steps()
 	for id, h := range r.ruleSets.Entries() {
 		floors := [2]uint64{limitedCallers.floors[id], allowedCallers.floors[id]}
 		out.RuleSets = append(out.RuleSets, reportedSet{id, r.series(&h.history), floors})
@@ -68,17 +69,40 @@ func (r *Recorder) steps() int { return int(min(steps, (r.second+step-r.start)/s
 // series returns the steps of a history. The lock is held.
 func (r *Recorder) series(h *history) (out reportedSeries) {
 	n := r.steps()
-	for o := range out.Counts {
-		series, used := make([]uint32, n), false
-		for i := range series {
-			end := r.second - int64(n-1-i)*step
-			sum := h.last(step, end)
-			series[i] = sum[o]
-			used = used || sum[o] > 0
+	for i := range n {
+		out.set(n, i, h.last(step, r.second-int64(n-1-i)*step))
+	}
+	return out
+}
+
+// set sets the counts of one of n steps.
+func (s *reportedSeries) set(n, i int, sum counts) {
+	for o, v := range sum {
+		if v > 0 && s.Counts[o] == nil {
+			s.Counts[o] = make([]uint32, n)
 		}
-		if used {
-			out.Counts[o] = series
+		if v > 0 {
+			s.Counts[o][i] = v
 		}
+	}
+}
+
+// hourOf returns the last hour of a history, up to the last ten seconds that have ended. The
+// first step may be known in part. The lock is held.
+func (r *Recorder) hourOf(h *history) *reportedHour {
+	const each = hourStep / 10
+	ended := (r.second + 1) / 10
+	known := int(min(hourSteps, (10*ended-r.start+hourStep-1)/hourStep))
+	out := &reportedHour{reportedSteps: reportedSteps{Steps: known}}
+	for i := range known {
+		end := ended - int64(known-1-i)*each
+		var sum counts
+		for t := end - each; t < end; t++ {
+			sum.plus(&h.tens[t%(tens+1)])
+		}
+		out.set(known, i, sum)
+		p50, p99 := quantiles(&r.times.tens[(end-each-1)%(tens+1)], &r.times.tens[(end-1)%(tens+1)])
+		out.P50, out.P99 = append(out.P50, p50), append(out.P99, p99)
 	}
 	return out
 }

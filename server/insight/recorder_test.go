@@ -127,14 +127,14 @@ func TestRecorder_History(t *testing.T) {
 		}
 		time.Sleep(30 * time.Minute)
 		minutes = n.live(t, admin.LiveQuery{Scope: admin.ScopeServer}, everything)
-		hour = n.live(t, admin.LiveQuery{Range: admin.RangeHour}, everything)
+		hour = n.live(t, admin.LiveQuery{Scope: admin.ScopeServer, Range: admin.RangeHour}, everything)
 		inMinutes, _ := sums(&minutes.Series, 1)
 		inHour, known := sums(&hour.Series, 10)
 		if inMinutes[0] != 0 || inHour[0] != 300 || known != 195 || len(minutes.Rules) != 0 {
 			t.Errorf("half an hour later there are %v and %v requests in %d steps", inMinutes, inHour, known)
 		}
 		time.Sleep(time.Hour)
-		hour = n.live(t, admin.LiveQuery{Range: admin.RangeHour}, everything)
+		hour = n.live(t, admin.LiveQuery{Scope: admin.ScopeServer, Range: admin.RangeHour}, everything)
 		if inHour, known = sums(&hour.Series, 10); inHour[0] != 0 || known != 360 {
 			t.Errorf("an hour later there are %v requests in %d steps", inHour, known)
 		}

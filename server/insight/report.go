@@ -24,6 +24,8 @@ const (
 	reportVersion    = 1
 	step             = 2 // seconds
 	steps            = seconds / step
+	hourStep         = 60 // seconds
+	hourSteps        = 10 * tens / hourStep
 	recent           = 10 // seconds that rates are of
 	reportedCallers  = 20
 	reportedRules    = 20
@@ -47,18 +49,29 @@ type report struct {
 	Reason    string           `json:"reason,omitempty"`
 	Revisions map[string]int64 `json:"revisions,omitempty"`
 	Redis     []reportedNode   `json:"redis,omitempty"`
-	// Steps is how many steps are known. The series have as many elements, or none if all
-	// are 0. The last one ends now.
-	Steps    int              `json:"steps"`
+	reportedSteps
 	Total    reportedSeries   `json:"total"`
 	RuleSets []reportedSet    `json:"sets,omitempty"`
-	P50      []float64        `json:"p50,omitempty"` // in milliseconds, 0 without requests
-	P99      []float64        `json:"p99,omitempty"`
+	Hour     *reportedHour    `json:"hour,omitempty"` // nil from a server of an earlier version
 	Recent50 float64          `json:"recent50,omitempty"`
 	Recent99 float64          `json:"recent99,omitempty"`
 	Rules    []reportedRule   `json:"rules,omitempty"`
 	Limited  reportedCallerLs `json:"limited"`
 	Allowed  reportedCallerLs `json:"allowed"`
+}
+
+// reportedSteps is how many steps are known, and their times to decide. The series have as many
+// elements, or none if all are 0. The last one ends now.
+type reportedSteps struct {
+	Steps int       `json:"steps"`
+	P50   []float64 `json:"p50,omitempty"` // in milliseconds, 0 without requests
+	P99   []float64 `json:"p99,omitempty"`
+}
+
+// reportedHour is the last hour of all rule sets together, in steps of a minute.
+type reportedHour struct {
+	reportedSteps
+	reportedSeries
 }
 
 type reportedSet struct {
@@ -202,6 +215,10 @@ func (r *report) check() string {
 			ids = append(ids, r.Rules[i].Rule)
 		}
 	}
+	toDecide := slices.Concat(r.P50, r.P99, []float64{r.Recent50, r.Recent99})
+	if r.Hour != nil {
+		toDecide = slices.Concat(toDecide, r.Hour.P50, r.Hour.P99)
+	}
 	times := []int64{r.Start, r.At / 1_000, r.Limited.Age, r.Allowed.Age} // in seconds
 	for i := range r.Redis {
 		times = append(times, r.Redis[i].Age)
@@ -209,8 +226,7 @@ func (r *report) check() string {
 	switch {
 	case slices.ContainsFunc(ids, func(id string) bool { return !rules.ValidID(id) }):
 		return "a name"
-	case slices.Min(times) < 0 || slices.Max(times) > math.MaxUint32 ||
-		slices.Max(slices.Concat(r.P50, r.P99, []float64{r.Recent50, r.Recent99})) > 1e9:
+	case slices.Min(times) < 0 || slices.Max(times) > math.MaxUint32 || slices.Max(toDecide) > 1e9:
 		return "a time"
 	case slices.ContainsFunc(slices.Concat(r.Limited.Callers, r.Allowed.Callers), func(c reportedCaller) bool {
 		return c.Rule < 0 || c.Rule >= len(r.Rules) ||

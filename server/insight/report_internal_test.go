@@ -14,7 +14,8 @@ import (
 // largest is a report that has as much as possible of everything.
 func largest() *report {
 	name := strings.Repeat("x", 60)
-	r := &report{Version: reportVersion, Name: name, Build: name, Status: "degraded", Reason: strings.Repeat("x", maxError), Steps: steps, Revisions: map[string]int64{}}
+	r := &report{Version: reportVersion, Name: name, Build: name, Status: "degraded", Reason: strings.Repeat("x", maxError), Revisions: map[string]int64{}}
+	r.Steps, r.Hour = steps, &reportedHour{reportedSteps: reportedSteps{Steps: hourSteps}}
 	fill := func(s *reportedSeries) {
 		for o := range s.Counts {
 			for range steps {
@@ -23,6 +24,7 @@ func largest() *report {
 		}
 	}
 	fill(&r.Total)
+	fill(&r.Hour.reportedSeries) // it has as many steps
 	for i := range reportedRuleSets {
 		r.RuleSets = append(r.RuleSets, reportedSet{ID: fmt.Sprint(name, i)})
 		fill(&r.RuleSets[i].reportedSeries)
@@ -39,6 +41,7 @@ func largest() *report {
 	}
 	for range steps {
 		r.P50, r.P99 = append(r.P50, 1234.567), append(r.P99, 1234.567)
+		r.Hour.P50, r.Hour.P99 = append(r.Hour.P50, 1234.567), append(r.Hour.P99, 1234.567)
 	}
 	for range reportedNodes {
 		r.Redis = append(r.Redis, reportedNode{Node: name, Open: true, Age: 1 << 30, Error: strings.Repeat("x", maxError)})
@@ -59,7 +62,7 @@ func TestReport_Largest(t *testing.T) {
 	if len(r.Limited.Callers) < reportedCallers && r.Limited.Floor != 1<<40+1<<30 {
 		t.Errorf("%d callers, floor %d", len(r.Limited.Callers), r.Limited.Floor)
 	}
-	if r.Total.at(allowed, steps-1) != 4_000_000_000 {
+	if r.Total.at(allowed, steps-1) != 4_000_000_000 || r.Hour.at(allowed, hourSteps-1) != 4_000_000_000 {
 		t.Error("the series of the server is missing")
 	}
 }
@@ -81,7 +84,7 @@ func TestReport_LongErrors(t *testing.T) {
 // A report that cannot be shown is refused.
 func TestReport_Invalid(t *testing.T) {
 	valid := func() *report {
-		return &report{Version: reportVersion, Steps: 1, Rules: []reportedRule{{RuleSet: "a", Rule: "b"}}}
+		return &report{Version: reportVersion, reportedSteps: reportedSteps{Steps: 1}, Rules: []reportedRule{{RuleSet: "a", Rule: "b"}}}
 	}
 	for name, change := range map[string]func(*report){
 		"another version":        func(r *report) { r.Version = 2 },
@@ -91,6 +94,7 @@ func TestReport_Invalid(t *testing.T) {
 		"a time":                 func(r *report) { r.At = -1_000 },
 		"a late time":            func(r *report) { r.Start = 1 << 40 },
 		"a long time to decide":  func(r *report) { r.P99 = []float64{1e306} },
+		"a long time in an hour": func(r *report) { r.Hour = &reportedHour{reportedSteps: reportedSteps{P50: []float64{1e306}}} },
 		"an age":                 func(r *report) { r.Limited.Age = -1 },
 		"the age of a node":      func(r *report) { r.Redis = []reportedNode{{Age: -1}} },
 		"a rule of a caller":     func(r *report) { r.Allowed.Callers = []reportedCaller{{Rule: 1, Key: strings.Repeat("a", 48)}} },
@@ -144,7 +148,10 @@ func FuzzReport(f *testing.F) {
 		}
 		var live admin.Live
 		for ago := steps - 1; ago >= 0; ago-- {
-			appendFleetStep(&live.Series, []*report{r}, [][]*reportedSeries{r.visible(view, "")}, ago)
+			appendFleetStep(&live.Series, []serverSeries{{&r.reportedSteps, r.visible(view, "")}}, step, ago)
+			if r.Hour != nil {
+				appendFleetStep(&live.Series, []serverSeries{{&r.Hour.reportedSteps, []*reportedSeries{&r.Hour.reportedSeries}}}, hourStep, ago)
+			}
 		}
 		if _, err := json.Marshal([]any{s, live}); err != nil {
 			t.Fatal(err)

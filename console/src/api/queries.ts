@@ -10,7 +10,7 @@ export type Range = "2m" | "1h";
 export function useNumbers(range: Range = "2m", limit = 100) {
   return useLive(
     ["live", range, limit],
-    () => unwrap(api.GET("/v1/live", { params: { query: { range, limit, scope: range === "1h" ? "server" : "fleet" } } })),
+    () => unwrap(api.GET("/v1/live", { params: { query: { range, limit } } })),
     range === "1h" ? 10_000 : 2000,
   );
 }

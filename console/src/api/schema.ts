@@ -1531,9 +1531,9 @@ export interface operations {
                 rule?: string;
                 /** @description The most entries to return. */
                 limit?: number;
-                /** @description All servers, or this one. The default is server for a rule or 1h, else fleet. */
+                /** @description All servers (default), or this one, as for rules and hours of rule sets. */
                 scope?: "fleet" | "server";
-                /** @description The last two minutes, or the last hour. */
+                /** @description The last two minutes, or the last hour of the servers that run now. */
                 range?: "2m" | "1h";
             };
             header?: never;

@@ -34,10 +34,10 @@ export function Audit() {
       <Loaded query={audit}>
         {(data) => {
           const records = data.pages.flatMap((page) => page.records);
-          if (records.length === 0) return <Empty>No change was made and no request refused since this server started.</Empty>;
+          if (records.length === 0) return <Empty>No change was made and no attempt rejected since this server started.</Empty>;
           return (
             <>
-              <DataTable label="Changes and refused requests" columns={columns} rows={records} keyOf={(r) => String(r.seq)} />
+              <DataTable label="Changes and rejected attempts" columns={columns} rows={records} keyOf={(r) => String(r.seq)} />
               {audit.hasNextPage && (
                 <Button variant="default" loading={audit.isFetchingNextPage} onClick={() => void audit.fetchNextPage()}>
                   Show older
@@ -73,7 +73,7 @@ const columns: Column<Record>[] = [
     title: "Result",
     cell: (r) => (
       <Badge size="sm" variant="light" color={colors[r.outcome]}>
-        {r.outcome}
+        {r.outcome === "refused" ? "rejected" : r.outcome}
       </Badge>
     ),
   },

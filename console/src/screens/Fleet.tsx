@@ -4,6 +4,7 @@ import { useFleet, useHealth } from "../api/queries";
 import { ApiError } from "../api/client";
 import { Ago } from "../ui/Ago";
 import { DataTable, type Column } from "../ui/DataTable";
+import { Figures } from "../ui/Figures";
 import { millis, rate, shownRevision, span } from "../ui/format";
 import { Page, Section } from "../ui/Page";
 import { Empty, Loaded } from "../ui/states";
@@ -49,18 +50,9 @@ function Totals({ fleet }: { fleet: FleetData }) {
     ["Denied/s", rate(t.denied)],
     ["Degraded/s", rate(t.degraded)],
     ["Waiting/s", rate(t.waiting)],
-    ["Shadow/s", rate(t.shadow)],
+    ["Shadow/s, not rejected", rate(t.shadow)],
   ];
-  return (
-    <dl className="totals" aria-label="The fleet altogether">
-      {figures.map(([name, value]) => (
-        <div key={name}>
-          <dt>{name}</dt>
-          <dd>{value}</dd>
-        </div>
-      ))}
-    </dl>
-  );
+  return <Figures title="The last 10 seconds" figures={figures} />;
 }
 
 // nameOf returns the name of a server, with its id if others have the same name.
@@ -140,12 +132,13 @@ const revisionColumns: Column<RevisionRow>[] = [
   {
     title: "Revisions",
     cell: (r) =>
-      r.servers.map((s) => (
-        <div key={s.revision} className="breakable">
-          {shownRevision(s.revision)}
-          {r.differs && `: ${s.names.join(", ")}`}
-        </div>
-      )),
+      r.servers.length === 1
+        ? shownRevision(r.servers[0]!.revision)
+        : r.servers.map((s) => (
+            <div key={s.revision} className="breakable">
+              {shownRevision(s.revision)}: {s.names.join(", ")}
+            </div>
+          )),
   },
 ];
 

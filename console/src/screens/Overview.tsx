@@ -8,6 +8,7 @@ import { useNow } from "../ui/Ago";
 import { CallerName } from "../ui/CallerName";
 import { Chart, type Line } from "../ui/Chart";
 import { DataTable, type Column } from "../ui/DataTable";
+import { Figures } from "../ui/Figures";
 import { count, millis, rate } from "../ui/format";
 import { Page, Section } from "../ui/Page";
 import { RuleLink } from "../ui/RuleLink";
@@ -27,16 +28,17 @@ export function Overview() {
           value={range}
           onChange={(value) => setRange(value as Range)}
           data={[
-            { value: "2m", label: "Fleet, 2 minutes" },
-            { value: "1h", label: "This server, 1 hour" },
+            { value: "2m", label: "2 minutes" },
+            { value: "1h", label: "1 hour" },
           ]}
         />
       }
     >
       <HealthInWords live={numbers.data} />
+      <LastHour />
       <Loaded query={numbers}>{(live) => <Charts live={live} />}</Loaded>
       <div className="grid">
-        <Section title="Rules that limit most" controls={<More to="/rules">All rules</More>}>
+        <Section title="Rules that reject most" controls={<More to="/rules">All rules</More>}>
           <Loaded query={numbers}>{(live) => <BusiestRules live={live} />}</Loaded>
         </Section>
         <Section title="Callers limited most" controls={<More to="/callers">All callers</More>}>
@@ -83,16 +85,40 @@ function HealthInWords({ live }: { live: Live | undefined }) {
   );
 }
 
+// LastHour is how many requests there were, by what became of them.
+function LastHour() {
+  const hour = useNumbers("1h").data;
+  if (!hour) return null;
+  const sum = (values: (number | null)[]) => count(Math.round(values.reduce<number>((all, v) => all + (v ?? 0), 0) * hour.stepSeconds));
+  const { allowed, limited, denied, shadow, degraded } = hour.series;
+  const figures: [string, string][] = [
+    ["Allowed", sum(allowed)],
+    ["Limited", sum(limited)],
+    ["Denied", sum(denied)],
+    ["Shadow, not rejected", sum(shadow)],
+    ["Degraded", sum(degraded)],
+  ];
+  return <Figures title={`Requests in the last hour, ${whose(hour)}`} figures={figures} />;
+}
+
+// whose says what numbers are of.
+function whose(live: Live): string {
+  return live.scope === "server" ? "this server" : live.servers === 1 ? "1 server" : `${live.servers} servers`;
+}
+
 function Charts({ live }: { live: Live }) {
   const { series } = live;
   const end = Date.parse(live.end) / 1000;
   const common = { end, step: live.stepSeconds };
-  const where = live.scope === "server" ? "this server" : live.servers === 1 ? "1 server" : `${live.servers} servers`;
-  const allowed: Line[] = [{ name: "Allowed", color: "--series-allowed", values: series.allowed }];
-  const refused: Line[] = [
+  const where = whose(live);
+  const requests: Line[] = [
+    { name: "Allowed", color: "--series-allowed", values: series.allowed },
+    { name: "Degraded", color: "--series-degraded", values: series.degraded, dash: [8, 4] },
+  ];
+  const rejected: Line[] = [
     { name: "Limited", color: "--series-limited", values: series.limited },
     { name: "Denied", color: "--series-denied", values: series.denied, dash: [2, 3] },
-    { name: "Degraded", color: "--series-degraded", values: series.degraded, dash: [8, 4] },
+    { name: "Shadow, not rejected", color: "--series-shadow", values: series.shadow, dash: [8, 4] },
   ];
   const time: Line[] = [
     { name: "Median", color: "--series-waiting", values: series.p50Ms },
@@ -100,11 +126,11 @@ function Charts({ live }: { live: Live }) {
   ];
   return (
     <div className="grid three">
-      <ChartCard title={`Allowed per second, ${where}`}>
-        {(title) => <Chart title={title} lines={allowed} format={rate} {...common} />}
+      <ChartCard title={`Requests per second, ${where}`}>
+        {(title) => <Chart title={title} lines={requests} format={rate} {...common} />}
       </ChartCard>
-      <ChartCard title={`Refused and degraded per second, ${where}`}>
-        {(title) => <Chart title={title} lines={refused} format={rate} {...common} />}
+      <ChartCard title={`Rejected per second, ${where}`}>
+        {(title) => <Chart title={title} lines={rejected} format={rate} {...common} />}
       </ChartCard>
       <ChartCard title={`Time to decide, ${where}`}>{(title) => <Chart title={title} lines={time} format={millis} unit=" ms" {...common} />}</ChartCard>
     </div>
@@ -123,17 +149,16 @@ function ChartCard({ title, children }: { title: string; children: (title: strin
 type RuleRow = Live["rules"][number];
 
 const ruleColumns: Column<RuleRow>[] = [
-  { title: "Rule", cell: (r) => <RuleLink ruleSet={r.ruleSet} rule={r.rule} /> },
-  { title: "Limited/s", number: true, cell: (r) => rate(r.limited) },
-  { title: "Allowed/s", number: true, cell: (r) => rate(r.allowed) },
+  { title: "Rule", cell: (r) => <RuleLink ruleSet={r.ruleSet} rule={r.rule} shadow={r.shadow > 0} /> },
+  { title: "Rejected/s", number: true, cell: (r) => rate(r.limited + r.denied) },
   { title: "Shadow/s", number: true, cell: (r) => rate(r.shadow) },
-  { title: "Degraded/s", number: true, cell: (r) => rate(r.degraded) },
+  { title: "Allowed/s", number: true, cell: (r) => rate(r.allowed) },
 ];
 
 function BusiestRules({ live }: { live: Live }) {
   const rows = live.rules.slice(0, 10);
   if (rows.length === 0) return <Empty>No rule has decided a request in the last 10 seconds.</Empty>;
-  return <DataTable label="Rules that limit most" columns={ruleColumns} rows={rows} keyOf={(r) => r.ruleSet + " " + r.rule} />;
+  return <DataTable label="Rules that reject most" columns={ruleColumns} rows={rows} keyOf={(r) => r.ruleSet + " " + r.rule} />;
 }
 
 const callerColumns: Column<Caller>[] = [

@@ -69,7 +69,7 @@ function titleOf(error: Error): string {
     case 429:
       return "Too many requests";
   }
-  return error.status >= 500 ? "The server cannot answer" : "The server refused this";
+  return error.status >= 500 ? "The server cannot answer" : "The server rejected this";
 }
 
 // Loaded shows the data of a query, or why there is none. Data that could not be

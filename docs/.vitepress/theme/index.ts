@@ -1,4 +1,4 @@
-import DefaultTheme from 'vitepress/theme'
+import DefaultTheme from 'vitepress/theme-without-fonts' // those of the system: Inter is as large as the code
 import Mermaid from './Mermaid.vue'
 import './style.css'
 

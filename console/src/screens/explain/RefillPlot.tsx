@@ -1,3 +1,4 @@
+import { count } from "../../ui/format";
 import { curveOf } from "./refill";
 import { leftOf, refillOf, time, type Band } from "./words";
 
@@ -18,8 +19,8 @@ export function RefillPlot({ band }: { band: Band }) {
     <figure className="refill">
       <div className="plot">
         <div className="scale" aria-hidden>
-          <span>{band.limit}</span>
-          <span>{low < 0 ? Math.round(low) : 0}</span>
+          <span>{count(band.limit)}</span>
+          <span>{count(low)}</span>
         </div>
         <svg viewBox={`0 0 ${width} ${height}`} preserveAspectRatio="none" role="img" aria-label={`Tokens over time: ${leftOf(band)}. ${refillOf(band)}`}>
           <polygon className="area" points={`0,${y(low)} ${line} ${width},${y(low)}`} />
@@ -27,10 +28,10 @@ export function RefillPlot({ band }: { band: Band }) {
           <polyline className={curve.exact ? "curve" : "curve guess"} points={line} />
           {fits > 0 && fits < last && <line className="fits" x1={x(fits)} x2={x(fits)} y1={0} y2={height} />}
         </svg>
-      </div>
-      <div className="times" aria-hidden>
-        <span>now</span>
-        <span>in {time(last)}</span>
+        <div className="times" aria-hidden>
+          <span>now</span>
+          <span>in {time(last)}</span>
+        </div>
       </div>
       {!curve.exact && <figcaption>Known are the start and the end. In between it comes back as it was taken.</figcaption>}
     </figure>

@@ -8,7 +8,7 @@ import { Section } from "../../ui/Page";
 import { Empty, Failure } from "../../ui/states";
 import { useMissingRole } from "../rules/queries";
 import { RefillPlot } from "./RefillPlot";
-import { leftOf, refillOf, time, verdictOf, whyNot, type Band } from "./words";
+import { leftOf, refillOf, time, unknown, verdictOf, whyNot, type Band } from "./words";
 
 type Explanation = Schemas["Explanation"];
 type Verdict = Schemas["Verdict"];
@@ -57,7 +57,7 @@ function ruleCell(ruleSet: string): Column<Verdict> {
 function applyingColumns(ruleSet: string): Column<Verdict>[] {
   return [
     ruleCell(ruleSet),
-    { title: "Does", cell: (v) => (v.shadow ? "shadow: rejects nothing" : v.action === "allow" ? "exempts" : v.action === "deny" ? "denies" : "limits") },
+    { title: "Does", cell: (v) => (v.shadow ? "shadow: rejects nothing" : v.action === "allow" ? "exempts" : v.action === "deny" ? "rejects" : "limits") },
     { title: "Counts by", cell: (v) => <span className="breakable">{countsBy(v)}</span> },
     { title: "Cost", number: true, cell: (v) => `${v.cost ?? 1}${v.measure ? " " + v.measure : ""}` },
     { title: "Priority", number: true, cell: (v) => v.priority },
@@ -137,11 +137,11 @@ function BandOf({ band }: { band: Band }) {
           </Text>
         )}
         {band.status !== "ok" && (
-          <Badge color={band.shadow ? "gray" : "red"} variant="light" tt="none">
-            {band.status}
+          <Badge color={unknown(band) ? "yellow" : band.shadow ? "gray" : "red"} variant="light" tt="none">
+            {band.shadow && band.status === "rejected" ? "shadow: would reject" : band.status}
           </Badge>
         )}
-        {band.source !== "store" && (
+        {band.source !== "store" && !unknown(band) && (
           <Badge color="yellow" variant="light" tt="none">
             {band.source}
           </Badge>
@@ -151,7 +151,7 @@ function BandOf({ band }: { band: Band }) {
         {refillOf(band)}
         {(band.waitMs ?? 0) > 0 && ` The request fits in ${time(band.waitMs!)}.`}
       </Text>
-      <RefillPlot band={band} />
+      {!unknown(band) && <RefillPlot band={band} />}
     </div>
   );
 }
@@ -174,7 +174,7 @@ function ResetQuestion({ ruleSet, verdict, done, close }: ResetProps) {
   return (
     <Modal opened onClose={close} title={`Reset the bucket of ${verdict.rule}?`}>
       <Text size="sm" className="breakable">
-        All bands of this caller under rule {verdict.rule} are full afterwards, on every server. What was used is forgotten. This cannot be undone and is in the audit.
+        All limits of this caller under rule {verdict.rule} are full afterwards, on every server. What was used is forgotten. This cannot be undone and is in the audit.
       </Text>
       {reset.error && <Failure error={reset.error} />}
       <Group mt="md">

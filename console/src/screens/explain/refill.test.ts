@@ -21,7 +21,7 @@ describe("curveOf", () => {
   it("draws a full bucket as a level", () => {
     expect(points(band({ remaining: 10, refillTokens: 10, refillMs: 1000 }))).toEqual([[0, 10], [1000, 10]]);
   });
-  it("draws nothing for requests at the same time", () => {
+  it("draws nothing for concurrent requests", () => {
     expect(curveOf(band({ kind: "concurrency", holdMs: 1000 }))).toBeUndefined();
   });
 });

@@ -1,5 +1,11 @@
 import { expect, test } from "vitest";
-import { verdictOf } from "./words";
+import { leftOf, verdictOf, type Band } from "./words";
+
+test("what the store does not say is not called empty", () => {
+  const band: Band = { rule: "all", status: "unavailable", source: "none", limit: 1_000_000, capacity: 1_000_000, remaining: 0 };
+  expect(leftOf(band)).toBe("Not known how many tokens are left of 1,000,000");
+  expect(leftOf({ ...band, status: "ok", source: "store", remaining: 2500 })).toBe("2,500 of 1,000,000 tokens left");
+});
 
 test("a request that only shadow rules match is no request without a rule", () => {
   const decision = { allowed: true, reason: "no-rule", remaining: 0 } as const;

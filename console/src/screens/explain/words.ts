@@ -1,4 +1,5 @@
 import type { Schemas } from "../../api/client";
+import { count } from "../../ui/format";
 
 type Decision = Schemas["Decision"];
 type Verdict = Schemas["Verdict"];
@@ -49,7 +50,7 @@ const reasons: Record<string, string> = {
   "no-rule-set": "there is no such rule set",
   limited: "a limit is used up",
   "cost-too-high": "it costs more than the limit can ever hold",
-  denied: "a rule denies it",
+  denied: "a rule rejects it",
   "bad-path": "its path cannot be read",
   "too-many-rules": "too many rules match",
   "missing-identity": "the identity that a rule needs is missing",
@@ -59,7 +60,7 @@ const reasons: Record<string, string> = {
 // verdictOf says what would happen to the request, in one sentence.
 export function verdictOf(d: Decision): string {
   const what = d.allowed ? ((d.waitMs ?? 0) > 0 ? `It would wait ${time(d.waitMs!)}, then pass` : "It would pass") : "It would be rejected";
-  const rule = d.rule ? ` Rule ${d.rule}${d.band ? `, band ${d.band}` : ""} decides.` : "";
+  const rule = d.rule ? ` Rule ${d.rule}${d.band ? `, limit ${d.band}` : ""} decides.` : "";
   const retry = d.retryAfterMs ? ` It fits in ${time(d.retryAfterMs)}.` : "";
   const reason = d.reason === "no-rule" && d.bands?.length ? "only shadow rules apply" : (reasons[d.reason] ?? d.reason);
   return `${what}: ${reason}.${rule}${retry}`;
@@ -89,11 +90,17 @@ export function refillOf(band: Band): string {
     case "sliding-window":
       return `Each comes back ${time(band.refillMs ?? 0)} after it was taken.${full}`;
   }
-  return `${band.refillTokens ?? 0} come back every ${time(band.refillMs ?? 0)}.${full}`;
+  return `${count(band.refillTokens ?? 0)} come back every ${time(band.refillMs ?? 0)}.${full}`;
 }
 
 export function leftOf(band: Band): string {
   const what = band.kind === "concurrency" ? "slots" : (band.measure ?? "tokens");
-  const owed = band.owed ? `, ${band.owed} owed` : "";
-  return `${band.remaining} of ${band.limit} ${what} left${owed}`;
+  if (unknown(band)) return `Not known how many ${what} are left of ${count(band.limit)}`;
+  const owed = band.owed ? `, ${count(band.owed)} owed` : "";
+  return `${count(band.remaining)} of ${count(band.limit)} ${what} left${owed}`;
+}
+
+// unknown says whether the store could not say what is left.
+export function unknown(band: Band): boolean {
+  return band.status === "unavailable";
 }

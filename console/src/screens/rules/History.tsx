@@ -44,7 +44,7 @@ export function History(part: Part) {
 
 function columns({ id, current }: Part, chosen: number): Column<Entry>[] {
   return [
-    { title: "Revision", cell: (e) => shownRevision(e.revision) },
+    { title: "What", cell: (e) => `Revision ${shownRevision(e.revision)}` },
     { title: "When", cell: (e) => <Ago time={e.at} /> },
     { title: "By", cell: (e) => <span className="breakable">{e.author ?? "unknown"}</span> },
     { title: "Comment", cell: (e) => <span className="breakable">{(e.deleted ? "deleted " : "") + (e.comment ?? "")}</span> },

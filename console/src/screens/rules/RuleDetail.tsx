@@ -41,7 +41,7 @@ function Requests({ live }: { live: Live }) {
   const lines = [
     { name: "Allowed", color: "--series-allowed", values: live.series.allowed ?? [] },
     { name: "Limited", color: "--series-limited", values: live.series.limited ?? [], dash: [6, 3] },
-    { name: "Shadow", color: "--series-shadow", values: live.series.shadow ?? [], dash: [2, 3] },
+    { name: "Shadow, not rejected", color: "--series-shadow", values: live.series.shadow ?? [], dash: [2, 3] },
   ];
   return <Chart title="Requests per second" lines={lines} end={Date.parse(live.end) / 1000} step={live.stepSeconds} format={rate} />;
 }

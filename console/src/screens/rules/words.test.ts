@@ -8,7 +8,7 @@ describe("the words for a rule", () => {
     [{ capacity: 50, refillTokens: 5, refill: "100ms" }, "5 per 100ms, at most 50 at once"],
     [{ capacity: 5, kind: "quota" as const, period: "day", timezone: "Asia/Seoul" }, "5 per day (Asia/Seoul)"],
     [{ capacity: 5, kind: "sliding-window" as const, period: "1m" }, "5 in any 1m"],
-    [{ capacity: 5, kind: "concurrency" as const, hold: "30s" }, "5 at the same time"],
+    [{ capacity: 5, kind: "concurrency" as const, hold: "30s" }, "5 concurrent requests"],
   ])("%o", (band, want) => {
     expect(limitOf(band)).toBe(want);
   });
@@ -26,7 +26,7 @@ describe("the words for a rule", () => {
     expect(stateOf({ id: "a", mode: "shadow" })).toBe("shadow");
     expect(stateOf({ id: "a", mode: "alternative" })).toBe("alternative");
     expect(stateOf({ id: "a", action: "allow" })).toBe("exempt");
-    expect(limitsOf({ id: "a", action: "deny" })).toBe("denied");
+    expect(limitsOf({ id: "a", action: "deny" })).toBe("rejected");
     expect(matchOf({ id: "a", methods: ["GET", "PUT"], path: "/a/*", when: { users: ["bob"] } })).toBe("GET, PUT /a/* when users");
     expect(matchOf({ id: "a" })).toBe("every path");
   });

@@ -1,3 +1,4 @@
+import { count } from "../../ui/format";
 import type { Rule } from "./text";
 
 type Band = NonNullable<Rule["bands"]>[number];
@@ -6,17 +7,18 @@ type Band = NonNullable<Rule["bands"]>[number];
 
 // limitOf says what a band admits, such as "100 per 1m".
 export function limitOf(band: Band): string {
+  const most = count(band.capacity);
   switch (band.kind) {
     case "concurrency":
-      return `${band.capacity} at the same time`;
+      return `${most} concurrent requests`;
     case "quota":
-      return `${band.capacity} per ${band.period ?? "?"}${band.timezone ? ` (${band.timezone})` : ""}`;
+      return `${most} per ${band.period ?? "?"}${band.timezone ? ` (${band.timezone})` : ""}`;
     case "sliding-window":
-      return `${band.capacity} in any ${band.period ?? "?"}`;
+      return `${most} in any ${band.period ?? "?"}`;
   }
   const period = band.refill ?? (band.refillSeconds ? duration(band.refillSeconds) : "?");
-  if (band.refillTokens === undefined || band.refillTokens === band.capacity) return `${band.capacity} per ${period}`;
-  return `${band.refillTokens} per ${period}, at most ${band.capacity} at once`;
+  if (band.refillTokens === undefined || band.refillTokens === band.capacity) return `${most} per ${period}`;
+  return `${count(band.refillTokens)} per ${period}, at most ${most} at once`;
 }
 
 const units = [
@@ -33,7 +35,7 @@ export function duration(seconds: number): string {
 
 export function limitsOf(rule: Rule): string {
   if (rule.action === "allow") return "no limit";
-  if (rule.action === "deny") return "denied";
+  if (rule.action === "deny") return "rejected";
   return (rule.bands ?? []).map(limitOf).join("; ");
 }
 

@@ -1,0 +1,184 @@
+// Recording writes docs/images/recording.svg: an animation of a first decision, of fluxgate top and
+// of fluxgate simulate. Every line is what the program prints in a terminal, on a server that runs
+// while it is recorded.
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// The size of the terminal.
+const columns, rows = 122, 21
+
+const ruleFile = `id: api-limits
+rules:
+  - id: per-user
+    path: /api/**
+    limitScope: USER_ID
+    bands: [{ label: hourly, capacity: 2, refill: 1h }]
+  - id: search
+    path: /search
+    limitScope: IP
+    bands: [{ label: burst, capacity: 20, refill: 1s }]
+`
+
+func main() {
+	if len(os.Args) != 2 {
+		fatal(fmt.Errorf("usage: recording FILE"))
+	}
+	text, err := record()
+	if err == nil {
+		err = os.WriteFile(os.Args[1], text, 0o644) //nolint:gosec // a picture
+	}
+	if err != nil {
+		fatal(err)
+	}
+	fmt.Printf("%s: %d KB\n", os.Args[1], len(text)/1000)
+}
+
+func fatal(err error) {
+	fmt.Fprintln(os.Stderr, "recording:", err)
+	os.Exit(1)
+}
+
+// record builds the program, starts a server with requests, and runs the commands.
+func record() ([]byte, error) {
+	folder, err := os.MkdirTemp("", "recording")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	s := &session{folder: folder}
+	if s.root, err = filepath.Abs(".."); err != nil {
+		return nil, err
+	}
+	build := exec.Command("go", "build", "-o", filepath.Join(folder, "fluxgate"), "./cmd/fluxgate") //nolint:gosec // in a folder of our own
+	build.Dir, build.Stderr = s.root, os.Stderr
+	if err := build.Run(); err != nil {
+		return nil, err
+	}
+	for _, name := range []string{"access.log", "current.yaml", "proposed.yaml"} {
+		if err := os.Symlink(filepath.Join(s.root, "examples", "simulate", name), filepath.Join(folder, name)); err != nil {
+			return nil, err
+		}
+	}
+	if err := os.WriteFile(filepath.Join(folder, "rules.yaml"), []byte(ruleFile), 0o600); err != nil {
+		return nil, err
+	}
+	stop, err := s.serve()
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	return s.scenes()
+}
+
+// session is where commands run.
+type session struct {
+	folder, root string
+	http, admin  string // the addresses of the server
+}
+
+const serve = "fluxgate serve --set rules.file=rules.yaml --set redis.enabled=false"
+
+// serve starts the server on free ports.
+func (s *session) serve() (stop func(), err error) {
+	for _, address := range []*string{&s.http, &s.admin} {
+		free, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		*address = free.Addr().String()
+		_ = free.Close()
+	}
+	server := s.command(context.Background(), "exec "+serve)
+	if err := server.Start(); err != nil {
+		return nil, err
+	}
+	for range 200 {
+		if answer, err := http.Get("http://" + s.admin + "/readyz"); err == nil {
+			_ = answer.Body.Close()
+			return func() { _ = server.Process.Kill(); _ = server.Wait() }, nil
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	return nil, fmt.Errorf("the server does not answer")
+}
+
+func (s *session) command(ctx context.Context, line string) *exec.Cmd {
+	c := exec.CommandContext(ctx, "sh", "-c", line) //nolint:gosec // the commands above
+	c.Dir = s.folder
+	c.Env = append(os.Environ(), "PATH="+s.folder+":"+os.Getenv("PATH"), "TERM=xterm", "SHELL=/bin/sh",
+		"FLUXGATE_SERVER_HTTP="+s.http, "FLUXGATE_SERVER_GRPC=", "FLUXGATE_SERVER_ADMIN="+s.admin,
+		"FLUXGATE_SERVER=http://"+s.http, "FLUXGATE_ADMIN=http://"+s.admin)
+	return c
+}
+
+// run returns what a command prints in a terminal. The exit status is that of the decision.
+func (s *session) run(line string) (string, error) {
+	script := fmt.Sprintf("script -qec 'stty cols %d rows %d -opost; %s' /dev/null", columns, rows, line)
+	c := s.command(context.Background(), script)
+	var errors strings.Builder
+	c.Stderr = &errors
+	out, err := c.Output()
+	if len(out) == 0 {
+		return "", fmt.Errorf("%s: %w %s", line, err, errors.String())
+	}
+	return strings.TrimRight(string(out), "\r\n"), nil
+}
+
+// scenes runs the commands and draws them.
+func (s *session) scenes() ([]byte, error) {
+	first := scene{{typed: "cat rules.yaml", printed: strings.TrimRight(ruleFile, "\n")}, {typed: serve + " &"}}
+	for _, line := range []string{"fluxgate check --user ada --path /api/orders --cost 2", "fluxgate check --user ada --path /api/orders"} {
+		out, err := s.run(line)
+		if err != nil {
+			return nil, err
+		}
+		first = append(first, step{typed: line, printed: out})
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	s.load(ctx)
+	time.Sleep(20 * time.Second) // the curves begin
+	screens, err := s.run("timeout -s INT 11 fluxgate top")
+	if err != nil {
+		return nil, err
+	}
+	cancel()
+	top := scene{{typed: "fluxgate top"}}
+	for _, screen := range strings.Split(screens, "\x1b[H\x1b[2J")[1:] {
+		screen, _, _ = strings.Cut(screen, "\x1b[?")
+		top = append(top, step{clears: true, printed: screen})
+	}
+	line := "fluxgate simulate --rules proposed.yaml --against current.yaml --log access.log | head -n 18"
+	out, err := s.run(line)
+	if err != nil {
+		return nil, err
+	}
+	return draw(first, top, scene{{typed: line, printed: out}}), nil
+}
+
+// load sends requests of nine addresses, some of them above their limit, until ctx ends.
+func (s *session) load(ctx context.Context) {
+	for address := range 9 {
+		pause := time.Duration(12+15*address) * time.Millisecond
+		go func() {
+			body := fmt.Sprintf(`{"ip": "198.51.100.%d", "method": "GET", "path": "/search"}`, 20+address)
+			for ctx.Err() == nil {
+				if answer, err := http.Post("http://"+s.http+"/v1/check", "application/json", strings.NewReader(body)); err == nil {
+					_ = answer.Body.Close()
+				}
+				time.Sleep(pause)
+			}
+		}()
+	}
+}
