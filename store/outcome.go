@@ -18,7 +18,7 @@ const (
 	TooCostly
 	// Unavailable means that the store could not decide.
 	Unavailable
-	// NotAsked means that the store was not asked, since another demand of the request does not fit.
+	// NotAsked means that there was no call to the store, since another demand of the request does not fit.
 	NotAsked
 )
 
