@@ -208,11 +208,6 @@ func validateKind(b *Band, in reporter) {
 		if b.Hold == 0 {
 			in.at("hold").add(CodeRequired, "is required for kind %s: a duration such as 30s", Concurrency)
 		}
-		refuse(b.Refill != 0, "refill")
-		refuse(b.RefillTokens != 0, "refillTokens")
-		refuse(b.Period != "", "period")
-		refuse(b.Timezone != "", "timezone")
-		return
 	case Quota:
 		if b.Period == "" {
 			in.at("period").add(CodeRequired, "is required for kind %s: %s", Quota, enum(calendar.Periods))
@@ -223,22 +218,19 @@ func validateKind(b *Band, in reporter) {
 			in.at("timezone").add(CodeInvalidValue,
 				"must be a name of the IANA time zone database such as Europe/Berlin, not %s", printable.Quote(b.Timezone))
 		}
-		refuse(b.Refill != 0, "refill")
-		refuse(b.RefillTokens != 0, "refillTokens")
-		return
+	default:
+		checkEnum(in.at("kind"), b.Kind, "", TokenBucket, Quota, SlidingWindow, Concurrency)
+		if b.Kind != SlidingWindow && b.RefillTokens < 0 {
+			in.at("refillTokens").add(CodeOutOfRange, "must be at least 1")
+		}
+		if b.Refill <= 0 {
+			in.at("refill").add(CodeOutOfRange, "must be a period such as 1s or 24h")
+		}
 	}
-	checkEnum(in.at("kind"), b.Kind, "", TokenBucket, Quota, SlidingWindow, Concurrency)
-	switch {
-	case b.Kind == SlidingWindow:
-		refuse(b.RefillTokens != 0, "refillTokens")
-	case b.RefillTokens < 0:
-		in.at("refillTokens").add(CodeOutOfRange, "must be at least 1")
-	}
-	if b.Refill <= 0 {
-		in.at("refill").add(CodeOutOfRange, "must be a period such as 1s or 24h")
-	}
-	refuse(b.Period != "", "period")
-	refuse(b.Timezone != "", "timezone")
+	refuse(b.Refill != 0 && (b.Kind == Quota || b.Kind == Concurrency), "refill")
+	refuse(b.RefillTokens != 0 && (b.Kind == Quota || b.Kind == Concurrency || b.Kind == SlidingWindow), "refillTokens")
+	refuse(b.Period != "" && b.Kind != Quota, "period")
+	refuse(b.Timezone != "" && b.Kind != Quota, "timezone")
 }
 
 func checkEnum[T ~string](in reporter, value T, known ...T) {

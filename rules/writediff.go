@@ -27,7 +27,7 @@ func WriteDiff(w io.Writer, diffs []RuleDiff, paint func(kind DiffKind, s string
 	}
 	out := bufio.NewWriter(w)
 	for _, d := range diffs {
-		line := sign(d.Change) + " " + shown([]byte(d.Rule))
+		line := cmp.Or(signs[d.Change], "~") + " " + shown([]byte(d.Rule))
 		_, _ = fmt.Fprintln(out, paint(d.Change, line)) // Flush has the error
 		if d.Change == DiffRemoved {
 			continue
@@ -49,15 +49,7 @@ func WriteDiff(w io.Writer, diffs []RuleDiff, paint func(kind DiffKind, s string
 	return nil
 }
 
-func sign(kind DiffKind) string {
-	switch kind {
-	case DiffAdded:
-		return "+"
-	case DiffRemoved:
-		return "-"
-	}
-	return "~"
-}
+var signs = map[DiffKind]string{DiffAdded: "+", DiffRemoved: "-"}
 
 // change returns both sides of a field, or the only one that exists.
 func change(kind DiffKind, path, before, after string) string {

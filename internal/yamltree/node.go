@@ -3,6 +3,8 @@ package yamltree
 import (
 	"encoding/json"
 	"fmt"
+
+	"github.com/fluxgate/fluxgate/internal/printable"
 )
 
 // Limits of one file.
@@ -131,7 +133,7 @@ func tooDeep(at Position) *Flaw {
 // noteDuplicate adds a flaw for a duplicate name in an object.
 func noteDuplicate(flaws []Flaw, names map[string]Position, f Field) []Flaw {
 	if first, duplicate := names[f.Name]; duplicate && len(flaws) < maxDuplicates {
-		flaws = append(flaws, Flaw{f.At, fmt.Sprintf("duplicate key %s, first in line %d", Quote(f.Name), first.Line)})
+		flaws = append(flaws, Flaw{f.At, fmt.Sprintf("duplicate key %s, first in line %d", printable.Quote(f.Name), first.Line)})
 	}
 	names[f.Name] = f.At
 	return flaws

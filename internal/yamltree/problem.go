@@ -52,12 +52,3 @@ func Lines(problems []Problem, more int) string {
 	}
 	return strings.Join(lines, "\n")
 }
-
-// Quote returns a string from a file for a message, truncated.
-func Quote(s string) string {
-	const most = 80
-	if len(s) > most {
-		return fmt.Sprintf("%q…", s[:most])
-	}
-	return fmt.Sprintf("%q", s)
-}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fluxgate/fluxgate/internal/yamltree"
+	"github.com/fluxgate/fluxgate/internal/printable"
 	"github.com/fluxgate/fluxgate/rules"
 )
 
@@ -115,7 +115,7 @@ func (c *converter) replaces() {
 		for k, name := range limit.Replaces {
 			if named[name] == nil {
 				place := fmt.Sprintf("%s.rate_limit.replaces[%d]", c.places[i], k)
-				c.note(place, "has no effect: no limit of the domain has the name %s", yamltree.Quote(name))
+				c.note(place, "has no effect: no limit of the domain has the name %s", printable.Quote(name))
 			}
 			c.rules[i].Replaces = append(c.rules[i].Replaces, named[name]...)
 		}
@@ -153,7 +153,7 @@ func (c *converter) level(descriptors []Descriptor, path []entry, place string) 
 		d, place := &descriptors[i], fmt.Sprintf("%s[%d]", place, i)
 		if b.unreachable {
 			c.note(place, "is left out: it never matches, because the wildcard %s of descriptors[%d] comes first",
-				yamltree.Quote(descriptors[b.by].Value), b.by)
+				printable.Quote(descriptors[b.by].Value), b.by)
 		}
 		enclosing := c.leftOut
 		c.leftOut = enclosing || b.unreachable
@@ -192,7 +192,7 @@ func (c *converter) checkEntries(descriptors []Descriptor, place string) bool {
 		case d.Key == "":
 			c.refuse(place+".key", "is required")
 		case taken:
-			c.refuse(place, "has the same key and value as descriptors[%d]: both are %s", other, yamltree.Quote(joined(d)))
+			c.refuse(place, "has the same key and value as descriptors[%d]: both are %s", other, printable.Quote(joined(d)))
 		case isLiteral(d):
 		case strings.Contains(d.Key, "*"):
 			c.refuse(place+".key", "must not have a *: wildcards are for values")

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fluxgate/fluxgate/internal/yamltree"
+	"github.com/fluxgate/fluxgate/internal/printable"
 	"github.com/fluxgate/fluxgate/rules"
 )
 
@@ -44,7 +44,7 @@ func (c *converter) shareThreshold(r *rules.Rule, path []entry, place string) {
 			continue // the same for all requests of the rule
 		}
 		if slices.ContainsFunc(path[:i], func(other entry) bool { return other.match.Key == e.match.Key }) {
-			c.refuse(place, "share_threshold is not possible on a path that has the key %s twice", yamltree.Quote(e.match.Key))
+			c.refuse(place, "share_threshold is not possible on a path that has the key %s twice", printable.Quote(e.match.Key))
 		}
 		r.Scope, r.KeyFields = rules.ScopeComposite, append(r.KeyFields, "descriptor:"+e.match.Key)
 	}
@@ -103,7 +103,7 @@ func (c *converter) checkLimit(limit *RateLimit, place string) {
 	case limit.Unlimited && known:
 		c.refuse(place+".unit", "is not possible with unlimited")
 	case !limit.Unlimited && !known:
-		c.refuse(place+".unit", "must be second, minute, hour, day, week, month or year, not %s", yamltree.Quote(limit.Unit))
+		c.refuse(place+".unit", "must be second, minute, hour, day, week, month or year, not %s", printable.Quote(limit.Unit))
 	}
 	for i, name := range limit.Replaces {
 		place := fmt.Sprintf("%s.replaces[%d]", place, i)

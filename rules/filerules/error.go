@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/fluxgate/fluxgate/internal/printable"
 	"github.com/fluxgate/fluxgate/internal/yamltree"
 	"github.com/fluxgate/fluxgate/rules"
 )
@@ -59,7 +60,7 @@ func merge(documents []*document) error {
 				continue
 			}
 			all.refuse(&yamltree.Node{At: s.at}, s.path, s.id, rules.Problem{
-				Code: rules.CodeDuplicate, Path: place, Message: fmt.Sprintf("rule set %s is in %s already", yamltree.Quote(s.id), other),
+				Code: rules.CodeDuplicate, Path: place, Message: fmt.Sprintf("rule set %s is in %s already", printable.Quote(s.id), other),
 			})
 		}
 		slices.SortStableFunc(all.problems, func(a, b Problem) int { return a.Line - b.Line })

@@ -44,10 +44,7 @@ func (k *checker) hasAuth() bool {
 func (k *checker) tls() {
 	t := &k.Server.TLS
 	k.keyPair("server.tls", t.CertFile, t.KeyFile)
-	if t.ClientCAFile == "" {
-		return
-	}
-	if t.CertFile == "" {
+	if t.ClientCAFile != "" && t.CertFile == "" {
 		k.refuse("server.tls.client-ca-file", "needs server.tls.cert-file: only TLS can ask for a certificate")
 	}
 }

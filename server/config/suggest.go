@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/fluxgate/fluxgate/internal/printable"
 	"github.com/fluxgate/fluxgate/internal/spelling"
 	"github.com/fluxgate/fluxgate/internal/syntax"
 	"github.com/fluxgate/fluxgate/internal/yamltree"
@@ -65,7 +66,7 @@ func show(value string) string {
 	if mayHoldSecret(value) || len(value) > 40 {
 		return "this value"
 	}
-	return yamltree.Quote(value)
+	return printable.Quote(value)
 }
 
 // showName is the name of a key for a message.
@@ -74,7 +75,7 @@ func showName(name string) string {
 	case !syntax.Only(name, "._-") && mayHoldSecret(name):
 		return "(a key)"
 	case !syntax.Only(name, "._-"):
-		return yamltree.Quote(name)
+		return printable.Quote(name)
 	case len(name) > 64:
 		return fmt.Sprintf("%.64s…", name)
 	}
