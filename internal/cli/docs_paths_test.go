@@ -19,7 +19,7 @@ import (
 // The pages of docs/start are typed from the first line to the last, into one shell. Only
 // addresses differ, and how long servers wait for Redis.
 func TestDocs_Paths(t *testing.T) {
-	pages, err := filepath.Glob(filepath.Join(testenv.Root(t), "docs/start/*.md"))
+	pages, err := filepath.Glob(filepath.Join(testenv.Root(t), "docs", "start", "*.md"))
 	if err != nil || len(pages) < 3 {
 		t.Fatal(pages, err)
 	}
