@@ -13,7 +13,7 @@ import (
 type Rates struct {
 	Allowed  float64 `json:"allowed" doc:"Requests that passed."`
 	Limited  float64 `json:"limited" doc:"Requests that a limit rejected."`
-	Denied   float64 `json:"denied" doc:"Requests refused for another reason: a rule denies them, an identity is missing, or a rule fails closed."`
+	Denied   float64 `json:"denied" doc:"Requests rejected for another reason: a rule with the action deny, a missing identity, or a rule with onFailure closed."`
 	Degraded float64 `json:"degraded" doc:"Requests decided without Redis for at least one rule. They are also in allowed, limited or denied."`
 	Waiting  float64 `json:"waiting" doc:"Requests that were held until their tokens were available. They are also in allowed."`
 	Shadow   float64 `json:"shadow" doc:"Requests that a shadow rule would have rejected. They are also in allowed, limited or denied."`
@@ -23,7 +23,7 @@ type Rates struct {
 type Series struct {
 	Allowed  []*float64 `json:"allowed" nullable:"false" doc:"Requests in a second that passed."`
 	Limited  []*float64 `json:"limited" nullable:"false" doc:"Requests in a second that a limit rejected."`
-	Denied   []*float64 `json:"denied" nullable:"false" doc:"Requests in a second refused for another reason."`
+	Denied   []*float64 `json:"denied" nullable:"false" doc:"Requests in a second rejected for another reason."`
 	Degraded []*float64 `json:"degraded" nullable:"false" doc:"Requests in a second decided without Redis for at least one rule."`
 	Waiting  []*float64 `json:"waiting" nullable:"false" doc:"Requests in a second that were held until their tokens were available."`
 	Shadow   []*float64 `json:"shadow" nullable:"false" doc:"Requests in a second that a shadow rule would have rejected."`

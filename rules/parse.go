@@ -35,12 +35,12 @@ type RuleDocument struct {
 	Action            Action            `json:"action,omitempty" enum:"limit,allow,deny" doc:"The default is limit."`
 	Enabled           bool              `json:"enabled" required:"false" doc:"The default is true."`
 	OnLimitExceed     Policy            `json:"onLimitExceed,omitempty" enum:"REJECT,WAIT_FOR_REFILL" doc:"The default is the server's."`
-	Mode              Mode              `json:"mode,omitempty" enum:"enforce,shadow,alternative" doc:"The default is enforce. alternative refuses only if all such rules that apply do."`
+	Mode              Mode              `json:"mode,omitempty" enum:"enforce,shadow,alternative" doc:"The default is enforce. alternative rejects only if all such rules that apply do."`
 	OnFailure         OnFailure         `json:"onFailure,omitempty" enum:"local,open,closed" doc:"What happens while the store cannot decide. The default is the server's."`
-	Consistency       Consistency       `json:"consistency,omitempty" enum:"auto,strict,leased" doc:"strict asks the shared store for every request. The default is auto: a request that cannot fit is refused without asking it, and a gateway with many requests takes tokens ahead. leased takes tokens ahead from the first request on."`
+	Consistency       Consistency       `json:"consistency,omitempty" enum:"auto,strict,leased" doc:"strict asks the shared store for every request. The default is auto: a request that cannot fit is rejected without asking it, and a server with many requests takes local tokens. leased takes local tokens from the first request on."`
 	OnMissingIdentity OnMissingIdentity `json:"onMissingIdentity,omitempty" enum:"ip,anonymous,refuse" doc:"What happens to a request without the identity that the scope asks for. The default is ip."`
-	Overdraft         bool              `json:"overdraft,omitempty" doc:"Debit requests in any case, also where they are refused, up to the largest debt: for what has been used already. A request is refused if nothing was left before, and one that costs 0 only asks for that."`
-	CountRefused      bool              `json:"countRefused,omitempty" doc:"Count requests that are refused too, as envoyproxy/ratelimit does: a request is refused if more than the capacity is counted with it, and each period begins at 0. The rule has one band, a quota."`
+	Overdraft         bool              `json:"overdraft,omitempty" doc:"Debit every request, even a rejected one, up to the largest debt: for usage that has already happened. A request is rejected if no tokens were left before it. A request that costs 0 only checks that."`
+	CountRefused      bool              `json:"countRefused,omitempty" doc:"Also count rejected requests, as envoyproxy/ratelimit does: a request is rejected if the count with it is above the capacity, and each period begins at 0. The rule has one band, a quota."`
 	Replaces          []string          `json:"replaces,omitempty" nullable:"false" doc:"Ids of rules that do not apply where requests are decided together, such as the descriptors of one call of Envoy, and this rule applies to one of them."`
 	Attributes        map[string]any    `json:"attributes,omitempty" doc:"Free: kept, and not interpreted."`
 	CreatedAt         *time.Time        `json:"createdAt,omitempty" doc:"Kept by the control plane."`
@@ -51,7 +51,7 @@ type RuleDocument struct {
 type BandDocument struct {
 	Kind          BandKind `json:"kind,omitempty" enum:"token-bucket,quota,sliding-window,concurrency" doc:"How it counts. The default is token-bucket."`
 	Label         string   `json:"label,omitempty" doc:"Unique in the rule. The default is made of the numbers, such as 100-per-1m."`
-	Capacity      int64    `json:"capacity" minimum:"1" doc:"The most tokens that the bucket holds, or the most requests at the same time."`
+	Capacity      int64    `json:"capacity" minimum:"1" doc:"The maximum number of tokens in the bucket, or of concurrent requests."`
 	RefillTokens  int64    `json:"refillTokens,omitempty" doc:"Of a token bucket: how many come back in each period. The default is the capacity."`
 	Refill        string   `json:"refill,omitempty" doc:"Of a token bucket: the period, such as 100ms, 1m or 30d."`
 	RefillSeconds int64    `json:"refillSeconds,omitempty" doc:"The period in seconds, instead of refill."`

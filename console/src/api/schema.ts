@@ -422,7 +422,7 @@ export interface components {
         BandDocument: {
             /**
              * Format: int64
-             * @description The most tokens that the bucket holds, or the most requests at the same time.
+             * @description The maximum number of tokens in the bucket, or of concurrent requests.
              */
             capacity: number;
             /** @description Of requests at the same time: how long a request that is not settled holds its slot, such as 30s. */
@@ -795,7 +795,7 @@ export interface components {
             degraded: number;
             /**
              * Format: double
-             * @description Requests refused for another reason: a rule denies them, an identity is missing, or a rule fails closed.
+             * @description Requests rejected for another reason: a rule with the action deny, a missing identity, or a rule with onFailure closed.
              */
             denied: number;
             /**
@@ -992,13 +992,13 @@ export interface components {
             /** @description The parts of a COMPOSITE or CUSTOM key: ip, userId, apiKey, method, path, header:NAME, attr:NAME, descriptor, descriptor:KEY. */
             compositeKeyFields?: string[];
             /**
-             * @description strict asks the shared store for every request. The default is auto: a request that cannot fit is refused without asking it, and a gateway with many requests takes tokens ahead. leased takes tokens ahead from the first request on.
+             * @description strict asks the shared store for every request. The default is auto: a request that cannot fit is rejected without asking it, and a server with many requests takes local tokens. leased takes local tokens from the first request on.
              * @enum {string}
              */
             consistency?: "auto" | "strict" | "leased";
             /** @description What the rule counts: requests, tokens, or another measure of which requests carry costs, such as usd. The default is requests. */
             cost?: string;
-            /** @description Count requests that are refused too, as envoyproxy/ratelimit does: a request is refused if more than the capacity is counted with it, and each period begins at 0. The rule has one band, a quota. */
+            /** @description Also count rejected requests, as envoyproxy/ratelimit does: a request is rejected if the count with it is above the capacity, and each period begins at 0. The rule has one band, a quota. */
             countRefused?: boolean;
             /**
              * Format: date-time
@@ -1023,7 +1023,7 @@ export interface components {
             /** @description Several methods instead of method. */
             methods?: string[];
             /**
-             * @description The default is enforce. alternative refuses only if all such rules that apply do.
+             * @description The default is enforce. alternative rejects only if all such rules that apply do.
              * @enum {string}
              */
             mode?: "enforce" | "shadow" | "alternative";
@@ -1042,7 +1042,7 @@ export interface components {
              * @enum {string}
              */
             onMissingIdentity?: "ip" | "anonymous" | "refuse";
-            /** @description Debit requests in any case, also where they are refused, up to the largest debt: for what has been used already. A request is refused if nothing was left before, and one that costs 0 only asks for that. */
+            /** @description Debit every request, even a rejected one, up to the largest debt: for usage that has already happened. A request is rejected if no tokens were left before it. A request that costs 0 only checks that. */
             overdraft?: boolean;
             /** @description A pattern: * is one segment, ** any number. Left out with paths it matches every path. */
             path?: string;
@@ -1078,7 +1078,7 @@ export interface components {
             degraded: number;
             /**
              * Format: double
-             * @description Requests refused for another reason: a rule denies them, an identity is missing, or a rule fails closed.
+             * @description Requests rejected for another reason: a rule with the action deny, a missing identity, or a rule with onFailure closed.
              */
             denied: number;
             /**
@@ -1132,7 +1132,7 @@ export interface components {
             allowed: (number | null)[];
             /** @description Requests in a second decided without Redis for at least one rule. */
             degraded: (number | null)[];
-            /** @description Requests in a second refused for another reason. */
+            /** @description Requests in a second rejected for another reason. */
             denied: (number | null)[];
             /** @description Requests in a second that a limit rejected. */
             limited: (number | null)[];
