@@ -23,7 +23,7 @@ type Rates struct {
 type Series struct {
 	Allowed  []*float64 `json:"allowed" nullable:"false" doc:"Requests in a second that passed."`
 	Limited  []*float64 `json:"limited" nullable:"false" doc:"Requests in a second that a limit rejected."`
-	Denied   []*float64 `json:"denied" nullable:"false" doc:"Requests in a second refused for another reason."`
+	Denied   []*float64 `json:"denied" nullable:"false" doc:"Requests in a second rejected for another reason."`
 	Degraded []*float64 `json:"degraded" nullable:"false" doc:"Requests in a second decided without Redis for at least one rule."`
 	Waiting  []*float64 `json:"waiting" nullable:"false" doc:"Requests in a second that were held until their tokens were available."`
 	Shadow   []*float64 `json:"shadow" nullable:"false" doc:"Requests in a second that a shadow rule would have rejected."`

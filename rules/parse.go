@@ -64,7 +64,7 @@ type RuleDocument struct {
 type BandDocument struct {
 	Kind          BandKind `json:"kind,omitempty" enum:"token-bucket,quota,sliding-window,concurrency" doc:"The default is token-bucket."`
 	Label         string   `json:"label,omitempty" doc:"Unique in the rule. The default is made of the numbers, such as 100-per-1m."`
-	Capacity      int64    `json:"capacity" minimum:"1" doc:"The most tokens that the bucket holds, or the most requests at the same time."`
+	Capacity      int64    `json:"capacity" minimum:"1" doc:"The maximum number of tokens in the bucket, or of concurrent requests."`
 	RefillTokens  int64    `json:"refillTokens,omitempty" doc:"Of a token bucket: how many come back in a period, by default all."`
 	Refill        string   `json:"refill,omitempty" doc:"Of a token bucket: the period, such as 100ms, 1m or 30d."`
 	RefillSeconds int64    `json:"refillSeconds,omitempty" doc:"The period in seconds, instead of refill."`

@@ -103,7 +103,7 @@ func TestBucket_PeekAndReset(t *testing.T) {
 			{command: "bucket peek --rule-set api-limits --path /api/orders --user " + user, stdout: "RULE LIMIT LEFT OF FULL IN BUCKET\n" +
 				"all daily 97 100 TIME KEY\nper-user hourly 7 10 TIME KEY\nper-user 5-per-1h 2 5 TIME KEY"},
 			{command: "bucket peek --rule per-user --user " + user, stdout: "RULE LIMIT LEFT OF FULL IN BUCKET\nper-user hourly 7 10 TIME KEY\nper-user 5-per-1h 2 5 TIME KEY"},
-			{command: "bucket peek --rule-set api-limits --path /health", stdout: "no bucket: no applying rule counts this request, see fluxgate explain"},
+			{command: "bucket peek --rule-set api-limits --path /health", stdout: "no bucket: no rule that applies counts this request; see fluxgate explain"},
 			{command: "bucket peek --rule-set api-limits --path /health -o json", stdout: "[]"},
 			{command: "bucket peek --rule-set api-limits --path /health -o yaml", stdout: "[]"},
 		})
@@ -119,7 +119,7 @@ func TestBucket_PeekAndReset(t *testing.T) {
 		left("per-user", 10, "after a reset by the key")
 
 		take()
-		reset(exitDrift, "", "there is no terminal to ask on", "--rule", "per-user")
+		reset(exitDrift, "", "there is no terminal to ask for confirmation", "--rule", "per-user")
 		left("per-user", 7, "after an unconfirmed reset")
 		at.runLines(t, "", []line{{command: "bucket reset --rule-set api-limits --rule per-user", stdin: &terminal{answer: "no\n"}, code: exitDrift, stderr: "Reset all buckets of rule per-user in api-limits, for all callers, PLACE? [y/N] "}})
 		left("per-user", 7, "after a no")

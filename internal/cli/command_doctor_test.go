@@ -222,7 +222,7 @@ func TestDoctor_Redis(t *testing.T) {
 	if code != exitOK {
 		t.Errorf("exit code %d\n%s", code, out)
 	}
-	for set, says := range map[string]string{"redis.leases=off": "off: Redis decides every request", "redis.timeout=300ms": "taken ahead for up to 450ms"} {
+	for set, says := range map[string]string{"redis.leases=off": "off: Redis decides every request", "redis.timeout=300ms": "busy buckets for up to 450ms"} {
 		if _, out, _ := call(t, append(args, "--set", set)...); !strings.Contains(out, says) {
 			t.Errorf("with %s the doctor does not say %q:\n%s", set, says, out)
 		}

@@ -34,7 +34,7 @@ func TestRules_Lifecycle(t *testing.T) {
 				{command: "rules list -o json", stdout: "[]"},
 				{command: "rules validate -f FOLDER/first.yaml", stdout: "1 rule set, 2 rules: valid"},
 				{command: "rules diff -f FOLDER/first.yaml", code: exitDrift, stdout: created},
-				{command: "rules apply -f FOLDER/first.yaml", code: exitDrift, stdout: created, stderr: "nothing was changed: there is no terminal to ask on"},
+				{command: "rules apply -f FOLDER/first.yaml", code: exitDrift, stdout: created, stderr: "nothing was changed: there is no terminal to ask for confirmation"},
 				{command: "rules apply -f FOLDER/first.yaml", stdin: &terminal{answer: "n\n"}, code: exitDrift, stdout: created, stderr: "[y/N] nothing was changed"},
 				{command: "rules apply -f FOLDER/first.yaml", stdin: &terminal{}, code: exitDrift, stdout: created, stderr: "[y/N] \nnothing was changed"},
 				{command: "rules apply -f FOLDER/first.yaml --dry-run --yes", code: exitDrift, stdout: created, stderr: "this was a dry run"},

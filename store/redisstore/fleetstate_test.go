@@ -88,7 +88,7 @@ func TestFleetState_Disagreement(t *testing.T) {
 		"in the secret":        {func(c *Config) { c.Secret = []byte("another secret of many bytes") }, "secret"},
 		"by having no secret":  {func(c *Config) { c.Secret = nil }, "secret"},
 		"by an empty secret":   {func(c *Config) { c.Secret = []byte{} }, "secret"},
-		"in secret and shards": {func(c *Config) { c.Secret, c.Shards = nil, 1 }, "disagrees"},
+		"in secret and shards": {func(c *Config) { c.Secret, c.Shards = nil, 1 }, "other settings than the fleet"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			config := first

@@ -422,7 +422,7 @@ export interface components {
         BandDocument: {
             /**
              * Format: int64
-             * @description The most tokens that the bucket holds, or the most requests at the same time.
+             * @description The maximum number of tokens in the bucket, or of concurrent requests.
              */
             capacity: number;
             /** @description Of concurrent requests: how long one that is not settled holds its slot. */
@@ -1137,7 +1137,7 @@ export interface components {
             allowed: (number | null)[];
             /** @description Requests in a second decided without Redis for at least one rule. */
             degraded: (number | null)[];
-            /** @description Requests in a second refused for another reason. */
+            /** @description Requests in a second rejected for another reason. */
             denied: (number | null)[];
             /** @description Requests in a second that a limit rejected. */
             limited: (number | null)[];
