@@ -100,7 +100,7 @@ func TestGRPC_RefundWithoutRedis(t *testing.T) {
 	if answer, err := client.ShouldRateLimit(t.Context(), call); err != nil || answer.GetOverallCode() != pb.RateLimitResponse_OVER_LIMIT {
 		t.Errorf("a call over the limit: %v, %v", answer, err)
 	}
-	if lines := log.Lines("give back hits"); len(lines) == 0 || len(lines) > 10 {
+	if lines := log.Lines("hits were not given back"); len(lines) == 0 || len(lines) > 10 {
 		t.Errorf("%d lines about 20 calls", len(lines))
 	}
 	if lines := log.Lines("no authentication"); len(lines) != 1 || !strings.Contains(lines[0], "grpc=127.0.0.1:0") {
