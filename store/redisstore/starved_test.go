@@ -74,7 +74,7 @@ const pingedServer = "FLUXGATE_TEST_PINGED_SERVER"
 // the longest time that an answer took.
 func watchPings(t testing.TB, addr string) (longest func() time.Duration) {
 	t.Helper()
-	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestStarved_Pings$") //nolint:gosec // this program
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestStarved_Pings$")
 	child.Env = append(os.Environ(), pingedServer+"="+addr)
 	end, err := child.StdinPipe()
 	must(t, err)
