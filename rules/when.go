@@ -84,7 +84,7 @@ func (r *Rule) Matching() match.Rule {
 			match.Attributes(w.Attributes),
 			match.Descriptor(w.Descriptor),
 			match.IPs(w.IPs),
-			match.OneOf{Text: match.User, Field: "users", Why: match.ObstacleUser, Values: w.Users},
+			match.OneOf{Text: match.User, Why: match.ObstacleUser, Values: w.Users},
 			match.APIKeys(w.APIKeys),
 		},
 	}
@@ -131,11 +131,15 @@ func wrongAPIKey(s string) string {
 }
 
 func wrongHost(s string) string {
-	return unless(syntax.IsHostname(strings.TrimPrefix(s, "*.")),
+	name := strings.TrimPrefix(s, "*.")
+	return unless(syntax.IsHostname(name) && name[0] != '.' && len(name) < 253,
 		"must be a host name such as api.example.com or *.example.com, not %s", printable.Quote(s))
 }
 
 func wrongNetwork(p netip.Prefix) string {
+	if p.Addr().Is4In6() && p.Bits() < 96 {
+		return "must be an IPv4 or an IPv6 network, not both"
+	}
 	return unless(p.IsValid(), "must be a network such as 10.0.0.0/8")
 }
 

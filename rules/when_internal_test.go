@@ -2,8 +2,11 @@ package rules
 
 import (
 	"encoding/json"
+	"errors"
 	"net/netip"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -47,5 +50,37 @@ func TestWhen_EveryField(t *testing.T) {
 			continue
 		}
 		t.Errorf("%s is read as %+v (%v), want %+v", text, again.When, err, copied.When)
+	}
+}
+
+// The matcher relies on valid conditions, and no error shows an API key.
+func TestWhen_Invalid(t *testing.T) {
+	for name, r := range map[string]Rule{
+		"an empty method":                {Methods: []string{""}},
+		"an empty user":                  {When: When{Users: []string{"a", ""}}},
+		"an attribute without values":    {When: When{Attributes: map[string][]string{"tier": {}}}},
+		"a header without name":          {When: When{Headers: map[string][]string{"": {"x"}}}},
+		"a star as host":                 {When: When{Hosts: []string{"*"}}},
+		"a star inside a host":           {When: When{Hosts: []string{"api.*.com"}}},
+		"an address as host":             {When: When{Hosts: []string{"https://example.com/"}}},
+		"an empty host":                  {When: When{Hosts: []string{":80"}}},
+		"a host that begins with a dot":  {When: When{Hosts: []string{".a"}}},
+		"a wildcard and a dot":           {When: When{Hosts: []string{"*..a"}}},
+		"a host that is too long":        {When: When{Hosts: []string{strings.Repeat("a", 253)}}},
+		"no network":                     {When: When{IPs: []netip.Prefix{{}}}},
+		"a network across both families": {When: When{IPs: []netip.Prefix{netip.MustParsePrefix("::ffff:10.0.0.0/90")}}},
+		"a descriptor without key":       {When: When{Descriptor: []DescriptorMatch{{Key: "a"}, {Value: "1"}}}},
+		"a star inside a value":          {When: When{Descriptor: []DescriptorMatch{{Key: "a", Value: "f*o"}}}},
+		"two stars":                      {When: When{Descriptor: []DescriptorMatch{{Key: "a", Value: "f**"}}}},
+		"a star inside an exception":     {When: When{Descriptor: []DescriptorMatch{{Key: "a", Except: []string{"b", "*c"}}}}},
+		"a descriptor that is too long":  {When: When{Descriptor: slices.Repeat([]DescriptorMatch{{Key: "a"}}, 17)}},
+		"an empty API key":               {When: When{APIKeys: []string{""}}},
+		"a malformed digest":             {When: When{APIKeys: []string{"k", "sha256:top-secret"}}},
+	} {
+		r.ID, r.Bands = "r", []Band{PerSecond(1)}
+		_, err := NewSet("s", r)
+		if !errors.As(err, new(*ValidationError)) || strings.Contains(err.Error(), "top-secret") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -2,7 +2,6 @@ package match
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -101,15 +100,16 @@ func equalUpper(s, upper string) bool {
 }
 
 // A Condition is what a rule asks for of a request beside its path. One without values
-// holds for every request. Any order will do.
+// holds for every request. Any order will do. Package rules has validated its values.
 type Condition interface {
-	addTo(c *compilation) error
+	addTo(c *compilation)
 }
 
 // A compilation is the conditions of a rule while they are compiled.
 type compilation struct {
 	conditions
 	choices []choice // the conditions under which the rule can be filed
+	err     error
 }
 
 // file adds a condition under which the rule can be filed.
@@ -123,50 +123,43 @@ func (c *compilation) file(values choice) {
 func compileConditions(r *Rule) (*conditions, []choice, error) {
 	c := compilation{conditions: conditions{ignoreCase: r.IgnoreCase}}
 	for _, condition := range r.Conditions {
-		if err := condition.addTo(&c); err != nil {
-			return nil, nil, err
-		}
+		condition.addTo(&c)
 	}
 	if c.count == 0 {
-		return nil, nil, nil
+		return nil, nil, c.err
 	}
 	slices.SortStableFunc(c.choices, func(a, b choice) int { return cmp.Compare(a[0].kind, b[0].kind) })
 	compiled := c.conditions // a copy, which does not keep the choices in memory
-	return &compiled, c.choices, nil
+	return &compiled, c.choices, c.err
 }
 
 // Methods are compared without regard to case; "*" is any method. GET includes HEAD, which
 // routers answer with the handler for GET.
 type Methods []string
 
-func (methods Methods) addTo(c *compilation) error {
-	if slices.Contains(methods, "") {
-		return errors.New(`methods: an entry is empty: write a method, or "*" for any`)
-	}
+func (methods Methods) addTo(c *compilation) {
 	if len(methods) == 0 || slices.Contains(methods, "*") {
-		return nil
+		return
 	}
 	for _, method := range methods {
 		c.methods = append(c.methods, strings.ToUpper(method))
 	}
 	c.count++
-	return nil
 }
 
 // ExcludePaths are patterns that take paths out again, with regard to case as Paths.
 type ExcludePaths []string
 
-func (patterns ExcludePaths) addTo(c *compilation) (err error) {
+func (patterns ExcludePaths) addTo(c *compilation) {
 	if len(patterns) == 0 {
-		return nil
+		return
 	}
 	parse := parsePattern
 	if c.ignoreCase {
 		parse = parseFolded
 	}
-	if c.exclude, err = compilePaths(patterns, parse); err != nil {
-		return fmt.Errorf("excludePaths: %w", err)
+	if c.exclude, c.err = compilePaths(patterns, parse); c.err != nil {
+		c.err = fmt.Errorf("excludePaths: %w", c.err)
 	}
 	c.count++
-	return nil
 }

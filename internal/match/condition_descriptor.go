@@ -1,8 +1,6 @@
 package match
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,12 +36,9 @@ type valueForm struct {
 	begin bool
 }
 
-func parseValueForm(s string) (valueForm, error) {
+func parseValueForm(s string) valueForm {
 	text, star := strings.CutSuffix(s, "*")
-	if strings.Contains(text, "*") {
-		return valueForm{}, errors.New(`a star is possible only at the end of a value, as in "foo*"`)
-	}
-	return valueForm{text: text, begin: star || s == ""}, nil
+	return valueForm{text: text, begin: star || s == ""}
 }
 
 func (f *valueForm) accepts(value string) bool {
@@ -107,9 +102,9 @@ func (c *conditions) otherDescriptor(entries []DescriptorEntry) (name string, ot
 // so that rules which differ in nothing else are filed together.
 type Descriptor []DescriptorMatch
 
-func (matches Descriptor) addTo(c *compilation) (err error) {
-	if c.descriptor, err = compileDescriptor(matches); err != nil || len(matches) == 0 {
-		return err
+func (matches Descriptor) addTo(c *compilation) {
+	if c.descriptor = compileDescriptor(matches); len(matches) == 0 {
+		return
 	}
 	if slices.ContainsFunc(c.descriptor, func(e entryCondition) bool { return !e.except.empty() }) {
 		c.count++
@@ -121,31 +116,15 @@ func (matches Descriptor) addTo(c *compilation) (err error) {
 		name = strconv.AppendBool(name, c.descriptor[i].begin)
 	}
 	c.file(newChoice(anchorID{kind: byDescriptor}, []string{string(name)}))
-	return nil
 }
 
-func compileDescriptor(matches []DescriptorMatch) ([]entryCondition, error) {
-	if len(matches) > MaxDescriptor {
-		return nil, fmt.Errorf("descriptor: it has %d entries, at most %d are possible", len(matches), MaxDescriptor)
-	}
-	var compiled []entryCondition
-	for i, m := range matches {
-		if m.Key == "" {
-			return nil, fmt.Errorf("descriptor: entry %d has no key", i+1)
-		}
-		form, err := parseValueForm(m.Value)
-		if err != nil {
-			return nil, fmt.Errorf("descriptor: entry %d: %w", i+1, err)
-		}
+func compileDescriptor(matches []DescriptorMatch) (compiled []entryCondition) {
+	for _, m := range matches {
 		var except []valueForm
 		for _, s := range m.Except {
-			f, err := parseValueForm(s)
-			if err != nil {
-				return nil, fmt.Errorf("descriptor: except of entry %d: %w", i+1, err)
-			}
-			except = append(except, f)
+			except = append(except, parseValueForm(s))
 		}
-		compiled = append(compiled, entryCondition{key: m.Key, valueForm: form, except: newExceptions(except)})
+		compiled = append(compiled, entryCondition{key: m.Key, valueForm: parseValueForm(m.Value), except: newExceptions(except)})
 	}
-	return compiled, nil
+	return compiled
 }

@@ -1,7 +1,6 @@
 package match
 
 import (
-	"fmt"
 	"strings"
 )
 
@@ -50,27 +49,16 @@ func plainHost(host string) string { return string(appendLower(nil, hostName(hos
 
 // parseHosts returns the hosts of a rule as they are kept: names in lower case, and
 // ".example.com" for "*.example.com". No name begins with a dot.
-func parseHosts(hosts []string) ([]string, error) {
-	var parsed []string
+func parseHosts(hosts []string) (parsed []string) {
 	for _, host := range hosts {
 		given, wildcard := strings.CutPrefix(host, "*.")
 		name := plainHost(given)
-		switch {
-		case host == "*":
-			return nil, fmt.Errorf(`hosts: %q is not a name: leave hosts out to match every host`, host)
-		case name == "" || name[0] == '.' || strings.ContainsAny(given, "/@ "):
-			return nil, fmt.Errorf(`hosts: %q is not a name: write "api.example.com" or "*.example.com"`, host)
-		case strings.Contains(given, "*"):
-			return nil, fmt.Errorf(`hosts: %q is not possible: a star is for all labels in front, as in "*.example.com"`, host)
-		case len(name) > maxHostBytes-1:
-			return nil, fmt.Errorf("hosts: a name is %d bytes long, at most %d are possible", len(name), maxHostBytes-1)
-		}
 		if wildcard {
 			name = "." + name
 		}
 		parsed = append(parsed, name)
 	}
-	return parsed, nil
+	return parsed
 }
 
 // A hostSet is the hosts of one rule. The zero value is empty.
@@ -84,17 +72,16 @@ type hostSet struct {
 // count.
 type Hosts []string
 
-func (hosts Hosts) addTo(c *compilation) error {
-	parsed, err := parseHosts(hosts)
-	if err != nil || len(parsed) == 0 {
-		return err
+func (hosts Hosts) addTo(c *compilation) {
+	parsed := parseHosts(hosts)
+	if len(parsed) == 0 {
+		return
 	}
 	c.hosts.names = newValueSet(parsed)
 	for _, host := range parsed {
 		c.hosts.longest = max(c.hosts.longest, suffixLength(host))
 	}
 	c.file(newChoice(anchorID{kind: byHost}, parsed))
-	return nil
 }
 
 // suffixLength returns the length of a kept host that is a suffix, and 0 for a name.

@@ -1,7 +1,6 @@
 package match
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
 	"sort"
@@ -17,10 +16,10 @@ func plainAddr(ip netip.Addr) netip.Addr {
 // counts as IPv4, here and in the request, so an IPv6 network never holds an IPv4 address.
 type IPs []netip.Prefix
 
-func (networks IPs) addTo(c *compilation) error {
-	plain, err := plainPrefixes(networks)
-	if err != nil || len(plain) == 0 {
-		return err
+func (networks IPs) addTo(c *compilation) {
+	plain := plainPrefixes(networks)
+	if len(plain) == 0 {
+		return
 	}
 	c.ips = newAddrRanges(plain)
 	values := make(choice, 0, len(plain))
@@ -32,27 +31,18 @@ func (networks IPs) addTo(c *compilation) error {
 		values = append(values, anchorValue{id, string(p.Addr().AsSlice())})
 	}
 	c.file(values)
-	return nil
 }
 
 // plainPrefixes returns the networks of a rule as they are compared.
-func plainPrefixes(prefixes []netip.Prefix) ([]netip.Prefix, error) {
-	const mapped = 96 // bits in front of the IPv4 address
-	var plain []netip.Prefix
+func plainPrefixes(prefixes []netip.Prefix) (plain []netip.Prefix) {
 	for _, p := range prefixes {
-		if !p.IsValid() {
-			return nil, fmt.Errorf(`ips: an entry is not a network: write it as "10.0.0.0/8" or "2001:db8::/32"`)
-		}
 		addr, bits := plainAddr(p.Addr()), p.Bits()
 		if p.Addr().Is4In6() {
-			if bits < mapped {
-				return nil, fmt.Errorf("ips: %v mixes IPv4 and IPv6: write the IPv4 network and the IPv6 network", p)
-			}
-			bits -= mapped
+			bits -= 96 // in front of the IPv4 address
 		}
 		plain = append(plain, netip.PrefixFrom(addr, bits).Masked())
 	}
-	return plain, nil
+	return plain
 }
 
 // addrRanges are the addresses of some networks, as ranges in ascending order that

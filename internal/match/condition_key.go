@@ -3,7 +3,6 @@ package match
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"strings"
 )
 
@@ -11,10 +10,10 @@ import (
 // as "sha256:" and 64 hexadecimal digits. Only digests are kept.
 type APIKeys []string
 
-func (keys APIKeys) addTo(c *compilation) error {
-	digests, err := parseAPIKeys(keys)
-	if err != nil || len(digests) == 0 {
-		return err
+func (keys APIKeys) addTo(c *compilation) {
+	digests := parseAPIKeys(keys)
+	if len(digests) == 0 {
+		return
 	}
 	c.apiKeys = make(map[digest]struct{}, len(digests))
 	values := make([]string, len(digests))
@@ -23,7 +22,6 @@ func (keys APIKeys) addTo(c *compilation) error {
 		values[i] = string(d[:])
 	}
 	c.file(newChoice(anchorID{kind: byAPIKey}, values))
-	return nil
 }
 
 func (c *conditions) hasAPIKey(q *query) bool {
@@ -39,23 +37,17 @@ type digest [sha256.Size]byte
 
 const digestPrefix = "sha256:"
 
-// parseAPIKeys returns the digests of a rule's keys. Its errors never show a key.
-func parseAPIKeys(keys []string) ([]digest, error) {
-	var digests []digest
-	for i, key := range keys {
-		if key == "" {
-			return nil, fmt.Errorf("apiKeys: entry %d is empty: write a key, or leave apiKeys out to match every request", i+1)
-		}
+// parseAPIKeys returns the digests of a rule's keys.
+func parseAPIKeys(keys []string) (digests []digest) {
+	for _, key := range keys {
 		encoded, isDigest := strings.CutPrefix(key, digestPrefix)
 		if !isDigest {
 			digests = append(digests, sha256.Sum256([]byte(key)))
 			continue
 		}
-		raw, err := hex.DecodeString(encoded)
-		if err != nil || len(raw) != sha256.Size {
-			return nil, fmt.Errorf("apiKeys: entry %d begins with %q, which 64 hexadecimal digits must follow", i+1, digestPrefix)
-		}
-		digests = append(digests, digest(raw))
+		var d digest
+		_, _ = hex.Decode(d[:], []byte(encoded)) // of a valid rule
+		digests = append(digests, d)
 	}
-	return digests, nil
+	return digests
 }

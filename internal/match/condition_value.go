@@ -1,7 +1,6 @@
 package match
 
 import (
-	"fmt"
 	"maps"
 	"net/textproto"
 	"slices"
@@ -42,7 +41,6 @@ func (s *valueSet) has(value string) bool {
 // OneOf is the condition that a text of the request is one of the values.
 type OneOf struct {
 	Text   Text
-	Field  string // of the rule
 	Why    Obstacle
 	Values []string
 }
@@ -52,15 +50,11 @@ type textCondition struct {
 	set valueSet
 }
 
-func (o OneOf) addTo(c *compilation) error {
-	if slices.Contains(o.Values, "") {
-		return fmt.Errorf("%s: an entry is empty: write a value, or leave %[1]s out to match every request", o.Field)
-	}
+func (o OneOf) addTo(c *compilation) {
 	if len(o.Values) > 0 {
 		c.texts = append(c.texts, textCondition{o, newValueSet(o.Values)})
 		c.file(newChoice(anchorID{kind: byText, text: o.Text}, o.Values))
 	}
-	return nil
 }
 
 // named is the condition on one header or attribute.
@@ -82,33 +76,23 @@ func (n *named) acceptsOne(lines []string) bool { return slices.ContainsFunc(lin
 // is not empty.
 type Attributes map[string][]string
 
-func (attributes Attributes) addTo(c *compilation) (err error) {
-	c.attributes, err = c.compileNamed("attributes", byAttribute, attributes)
-	return err
+func (attributes Attributes) addTo(c *compilation) {
+	c.attributes = c.compileNamed(byAttribute, attributes)
 }
 
 // Headers are as Attributes. Their names are compared without regard to case, and any line
 // of a header may match.
 type Headers map[string][]string
 
-func (headers Headers) addTo(c *compilation) (err error) {
-	c.headers, err = c.compileNamed("headers", byHeader, headers)
-	return err
+func (headers Headers) addTo(c *compilation) {
+	c.headers = c.compileNamed(byHeader, headers)
 }
 
 // compileNamed returns the conditions on attributes or headers in the order of their
-// names, so that rules which could be filed under several agree on the first. Values
-// may be secrets and stay out of the errors.
-func (c *compilation) compileNamed(field string, kind anchorKind, all map[string][]string) ([]named, error) {
-	var compiled []named
+// names, so that rules which could be filed under several agree on the first.
+func (c *compilation) compileNamed(kind anchorKind, all map[string][]string) (compiled []named) {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		values := all[name]
-		if name == "" {
-			return nil, fmt.Errorf("%s: a name is empty", field)
-		}
-		if len(values) == 0 {
-			return nil, fmt.Errorf(`%s: %q has no values: list them, or write "*" for any`, field, name)
-		}
 		n := named{spelled: name, name: name, any: slices.Contains(values, "*"), values: newValueSet(values)}
 		if kind == byHeader {
 			n.name, n.lower = textproto.CanonicalMIMEHeaderKey(name), strings.ToLower(name)
@@ -120,5 +104,5 @@ func (c *compilation) compileNamed(field string, kind anchorKind, all map[string
 		}
 		compiled = append(compiled, n)
 	}
-	return compiled, nil
+	return compiled
 }

@@ -36,7 +36,7 @@ func compileAll(rules []testRule) (*Matcher, error) {
 			Paths: r.Paths, IgnoreCase: r.IgnoreCase,
 			Conditions: []Condition{
 				APIKeys(r.APIKeys), Attributes(r.Attributes), Descriptor(r.Descriptor), ExcludePaths(r.ExcludePaths), Headers(r.Headers),
-				Hosts(r.Hosts), IPs(r.IPs), Methods(r.Methods), OneOf{User, "users", ObstacleUser, r.Users},
+				Hosts(r.Hosts), IPs(r.IPs), Methods(r.Methods), OneOf{User, ObstacleUser, r.Users},
 			},
 			Group: r.Group, Shadow: r.Shadow, Final: r.Final,
 		}

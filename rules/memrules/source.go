@@ -1,6 +1,7 @@
 package memrules
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -55,14 +56,9 @@ type version struct {
 
 // New returns a source without rules.
 func New(config Config) *Source {
-	positive := func(setting *int, otherwise int) {
-		if *setting <= 0 {
-			*setting = otherwise
-		}
-	}
-	positive(&config.History, rules.DefaultHistory)
-	positive(&config.HistoryBytes, rules.DefaultHistoryBytes)
-	positive(&config.MaxRuleSets, 10_000)
+	config.History = cmp.Or(max(0, config.History), rules.DefaultHistory)
+	config.HistoryBytes = cmp.Or(max(0, config.HistoryBytes), rules.DefaultHistoryBytes)
+	config.MaxRuleSets = cmp.Or(max(0, config.MaxRuleSets), 10_000)
 	if config.Now == nil {
 		config.Now = time.Now
 	}
