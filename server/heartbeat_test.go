@@ -85,7 +85,7 @@ func TestFallback_StopsBeforeCharge(t *testing.T) {
 	if err := r.Shutdown(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if lines := log.Lines("Redis was not charged"); len(lines) != 1 || !strings.Contains(lines[0], "tokens=5") {
+	if lines := log.Lines("server stopped before it debited tokens"); len(lines) != 1 || !strings.Contains(lines[0], "tokens=5") {
 		t.Errorf("logged %q", lines)
 	}
 }

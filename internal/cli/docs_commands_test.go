@@ -133,7 +133,7 @@ func simpleCommands(script string) [][]string {
 		case strings.HasPrefix(token, "#"), strings.TrimSpace(token) == "" && token != "\n":
 		case token == "\n", strings.ContainsAny(token[:1], "|;&()"):
 			end()
-		case strings.ContainsAny(token[:1], "<>"):
+		case strings.ContainsAny(strings.TrimPrefix(token, "2")+" ", "<>"):
 			end() // the name of the file is a command of its own, and none of ours
 		default:
 			words = append(words, strings.NewReplacer(`"`, "", "'", "").Replace(token))
@@ -143,4 +143,4 @@ func simpleCommands(script string) [][]string {
 	return all
 }
 
-var shellToken = regexp.MustCompile(`\n|[ \t]+|#[^\n]*|[|&;()]+|[<>]+|(?:"[^"]*"|'[^']*'|[^\s|&;()<>"'])+`)
+var shellToken = regexp.MustCompile(`\n|[ \t]+|#[^\n]*|[|&;()]+|2?[<>]+|(?:"[^"]*"|'[^']*'|[^\s|&;()<>"'])+`)

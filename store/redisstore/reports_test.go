@@ -23,7 +23,7 @@ func TestReports(t *testing.T) {
 			a, b := openStore(t, address, config), openStore(t, address, config)
 			countsEventually(t, 2, a, b)
 			must(t, a.WriteReport(t.Context(), []byte("of a"), time.Minute))
-			must(t, b.WriteReport(t.Context(), []byte("of b"), 50*time.Millisecond))
+			must(t, b.WriteReport(t.Context(), []byte("of b"), 3*time.Second))
 			got, err := a.Reports(t.Context(), 4)
 			if err != nil || string(got[a.ID()]) != "of a" || string(got[b.ID()]) != "of b" || len(got) != 2 {
 				t.Errorf("%q, %v", got, err)

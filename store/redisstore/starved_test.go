@@ -200,7 +200,7 @@ func TestBreaker_StalledProcess(t *testing.T) {
 		return &stalledConn{Conn: conn, stalls: &stalls}, err
 	}})
 	defer client.Close()
-	s, err := New(t.Context(), client, Config{Timeout: 100 * time.Millisecond, Refresh: time.Hour})
+	s, err := New(t.Context(), client, Config{Timeout: 500 * time.Millisecond, Refresh: time.Hour})
 	must(t, err)
 	defer s.Close()
 	p := newProbe(t, s)
