@@ -101,7 +101,7 @@ func validateDebits(r *Rule, in reporter) {
 		in.at("overdraft").add(CodeInconsistent, "is not possible with bands of kind %s", Concurrency)
 	}
 	if r.Overdraft && r.OnLimitExceed == WaitForRefill {
-		in.at("overdraft").add(CodeInconsistent, "is not possible with onLimitExceed %s: usage that has happened cannot wait", WaitForRefill)
+		in.at("overdraft").add(CodeInconsistent, "is not possible with onLimitExceed %s: usage cannot wait", WaitForRefill)
 	}
 	if r.CountRefused && (len(r.Bands) != 1 || r.Bands[0].Kind != Quota || r.Overdraft || r.OnLimitExceed == WaitForRefill) {
 		in.at("countRefused").add(CodeInconsistent,

@@ -29,7 +29,7 @@ func (e *edge) connectionLimit(name string) int {
 	}
 	limit := min(e.config.MaxConnections, max(1, files/2))
 	if limit < e.config.MaxConnections {
-		e.log.Warn("server.max-connections is lowered to half of the files that the process may open; raise that limit (ulimit -n, LimitNOFILE)",
+		e.log.Warn("server.max-connections is lowered to half of the files that the process may open; raise that (ulimit -n, LimitNOFILE)",
 			"maxConnections", limit, "configured", e.config.MaxConnections, "maxOpenFiles", files)
 	}
 	return limit

@@ -58,7 +58,8 @@ func (a *App) listenGRPC(ctx context.Context) error {
 			return a.edge.guard.Open() || access.From(ctx).May(config.RoleCheck, ruleSet)
 		},
 		Failed: func(ctx context.Context, err error) {
-			failures.Log(ctx, a.log, slog.LevelError, "call of Envoy failed: it has no decision, or its hits were not given back", "error", err)
+			failures.Log(ctx, a.log, slog.LevelError, "call of Envoy failed: it has no decision, or its hits were not given back",
+				"error", err)
 		},
 	})
 	if err != nil {

@@ -45,7 +45,7 @@ func newConfigPrint() *cobra.Command {
 	var output outputFlag
 	cmd := &cobra.Command{
 		Use: "print", Short: "Print the effective configuration, without secrets", Args: noArgs,
-		Long: "Print the configuration that a server would use: the file, the environment and the flags over the defaults. Secrets are hidden.",
+		Long: "Print the configuration of a server: the file, the environment and the flags over the defaults. Secrets are hidden.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := source.load()
 			if err != nil {

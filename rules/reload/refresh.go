@@ -178,7 +178,8 @@ func (r *Reloader) load(ctx context.Context, s *ruleSet, head rules.Head) {
 	r.logLoaded(version, had || s.pinned)
 	r.loaded(version.RuleSet)
 	if err := r.copies.save(version); err != nil {
-		r.config.Logger.Warn("cannot save a copy of a rule set: a start without the source would use an older one", "ruleSet", s.id, "error", err)
+		r.config.Logger.Warn("cannot save a copy of a rule set: a start without the source would use an older one",
+			"ruleSet", s.id, "error", err)
 	}
 	// The new version may repair invalid content.
 	r.work.Go(func(ctx context.Context) { r.reconcileAgain(ctx, s) })

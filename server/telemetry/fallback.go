@@ -12,7 +12,7 @@ func (m *Metrics) WatchFallback(stats func() fluxgate.FallbackStats, servers fun
 	m.registry.MustRegister(collector(func(out chan<- prometheus.Metric) {
 		s := stats()
 		out <- counter(desc("fallback_admitted_tokens_total", "Tokens granted in the process while Redis was unavailable."), s.Admitted)
-		out <- counter(desc("fallback_charged_tokens_total", "Tokens granted in the process that were debited from Redis after an outage."), s.Charged)
+		out <- counter(desc("fallback_charged_tokens_total", "Tokens granted in the process and debited from Redis later."), s.Charged)
 		out <- counter(desc("fallback_uncharged_tokens_total", "Tokens granted in the process that were not debited from Redis: "+
 			"the bucket was empty, the reply was lost, the rule changed, or more than 100,000 buckets were in use."), s.Uncharged)
 		out <- counter(desc("fallback_lost_settlements_total", "Settlements that did not reach Redis and are not sent again: "+

@@ -118,7 +118,7 @@ func (m *Metrics) WatchConnections(c Connections) {
 	labels := prometheus.Labels{"listener": c.Listener}
 	m.create.NewGauge(prometheus.GaugeOpts{
 		Name: "fluxgate_connections_limit", ConstLabels: labels,
-		Help: "Maximum connections: server.max-connections, but at most half of the files that the process may open; 256 for admin and metrics.",
+		Help: "Maximum connections: server.max-connections, at most half of the files of the process; 256 for admin and metrics.",
 	}).Set(float64(c.Limit))
 	m.create.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "fluxgate_connections", Help: "Open connections.", ConstLabels: labels,

@@ -70,7 +70,7 @@ func newDecisionLog(logger *slog.Logger) *decisionLog {
 
 func (l *decisionLog) decided(ctx context.Context, req *fluxgate.Request, d *fluxgate.Decision, err error, outcome insight.Outcome) {
 	if d.Reason == fluxgate.ReasonTooManyRules {
-		l.tooManyRules.Log(ctx, l.logger, slog.LevelWarn, "request rejected: too many rules match it; put rules into groups, or narrow them",
+		l.tooManyRules.Log(ctx, l.logger, slog.LevelWarn, "request rejected: too many rules match it; use groups, or narrow the rules",
 			"rule_set", req.RuleSet, "limit", store.MaxMatches)
 	}
 	if d.Reason == fluxgate.ReasonNoRuleSet {

@@ -67,7 +67,7 @@ func checkRoom(all map[target]uint64, of target) error {
 	_, known := all[of]
 	switch {
 	case !known && of.rule != "" && rules >= maxRuleResets:
-		return fmt.Errorf("resetting buckets: %w: %d rules of rule set %q were reset one by one, which is the maximum; reset the whole rule set",
+		return fmt.Errorf("resetting buckets: %w: %d rules of rule set %q were reset one by one, the maximum: reset the whole rule set",
 			store.ErrTooManyResets, rules, of.ruleSet)
 	case !known && len(all) >= maxResets:
 		return fmt.Errorf("resetting buckets: %w: %d rules of all rule sets were reset, which is the maximum; reset whole rule sets",

@@ -67,8 +67,8 @@ func (f *fleetState) setUnheard(err error) {
 	if former := f.unheard.Swap(&err); err == nil || former != nil && *former != nil {
 		return
 	}
-	f.store.log.Warn("cannot subscribe to announcements: resets of other processes take effect here later", "channel", f.store.names.resets(),
-		"after", f.store.config.Refresh.String(), "error", f.store.clean(err))
+	f.store.log.Warn("cannot subscribe to announcements: resets of other processes take effect here later",
+		"channel", f.store.names.resets(), "after", f.store.config.Refresh.String(), "error", f.store.clean(err))
 }
 
 // hear receives announcements until the subscription fails, or its server is no

@@ -88,7 +88,7 @@ func (s *Store) checkRoom(what *store.Reset) error {
 		return fmt.Errorf("resetting buckets: %w: %d rules of all rule sets were reset, which is the maximum; reset whole rule sets",
 			store.ErrTooManyResets, len(known))
 	case isNew && what.Rule != "" && len(rules) >= maxRuleResets:
-		return fmt.Errorf("resetting buckets: %w: %d rules of rule set %q were reset one by one, which is the maximum; reset the whole rule set",
+		return fmt.Errorf("resetting buckets: %w: %d rules of rule set %q were reset one by one, the maximum: reset the whole rule set",
 			store.ErrTooManyResets, len(rules), what.RuleSet)
 	}
 	return nil
