@@ -8,7 +8,7 @@ export default defineConfig({
   globalSetup: "./e2e/build.ts",
   workers: 1,
   // No traces: recording them blocks the page now and then.
-  timeout: 120_000,
+  timeout: 240_000,
   expect: { timeout: 15_000 },
   reporter: "list",
   use: {

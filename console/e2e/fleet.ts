@@ -64,7 +64,7 @@ export class Fleet {
     writeFileSync(
       config,
       `fluxgate:
-  redis: {uri: "redis://127.0.0.1:${this.redisPort}"}
+  redis: {uri: "redis://127.0.0.1:${this.redisPort}", timeout: 1s}
   mongo: {uri: "mongodb://127.0.0.1:${this.mongoPort}", database: fluxgate}
   rules: ${rules}
   server: {http: "127.0.0.1:${http}", grpc: "", admin: "127.0.0.1:${admin}", auth: {tokens-file: "${join(this.folder, "tokens.yaml")}"}}
