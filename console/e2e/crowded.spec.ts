@@ -68,6 +68,8 @@ test("200 rules, 5,000 callers and long names, then without Redis", async ({ bro
     await around(page, info, "frozen-" + name);
   }
   fleet.redis.kill("SIGCONT");
+  await goTo(page, "#/");
+  await expect(page.getByText("Healthy: 2 servers answer")).toBeVisible({ timeout: 60_000 }); // other tests use the fleet
   await page.close();
   expect(wrong).toEqual([]);
 });
