@@ -24,8 +24,8 @@ type Compiled struct {
 	replaces bool           // a rule has Replaces
 	matcher  *match.Matcher
 
-	// from and ends are between which moments the active rules are the same: until the first
-	// of them ends. later is the rule set after that, made when it is first needed.
+	// from and ends are between which moments the active rules are the same: from the last end
+	// of a rule to the next. later is the rule set after that, made when it is first needed.
 	from, ends int64
 	later      atomic.Pointer[Compiled]
 
@@ -49,22 +49,23 @@ type compiledRule struct {
 }
 
 // Compile compiles a rule set for engines. Every valid rule set compiles.
-func Compile(set *rules.Set) (*Compiled, error) { return compileFrom(set, math.MinInt64) }
+func Compile(set *rules.Set) (*Compiled, error) { return compileAt(set, math.MinInt64) }
 
-// compileFrom compiles the rules that have not ended at a moment, in microseconds since 1970.
-func compileFrom(set *rules.Set, from int64) (*Compiled, error) {
-	c := &Compiled{Set: set, byID: make(map[string]int, set.Len()), from: from, ends: math.MaxInt64}
+// compileAt compiles the rules that have not ended at a moment, in microseconds since 1970.
+func compileAt(set *rules.Set, now int64) (*Compiled, error) {
+	c := &Compiled{Set: set, byID: make(map[string]int, set.Len()), from: math.MinInt64, ends: math.MaxInt64}
 	patterns := make([]match.Rule, 0, set.Len())
 	for i := range set.Len() {
 		rule := set.At(i)
 		if rule.Disabled {
 			continue
 		}
-		if !rule.Until.IsZero() {
-			if rule.Until.UnixMicro() <= from {
+		if end := rule.Until.UnixMicro(); !rule.Until.IsZero() {
+			if end <= now {
+				c.from = max(c.from, end)
 				continue
 			}
-			c.ends = min(c.ends, rule.Until.UnixMicro())
+			c.ends = min(c.ends, end)
 		}
 		r, err := compileRule(rule)
 		if err != nil {
@@ -101,7 +102,7 @@ func (c *Compiled) at(clock store.Store) *Compiled {
 	if later := c.later.Load(); covers(later) {
 		return later
 	}
-	later := Must(compileFrom(c.Set, now)) // all of its rules have been compiled before
+	later := Must(compileAt(c.Set, now)) // all of its rules have been compiled before
 	c.later.Store(later)
 	return later
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store/memstore"
 )
 
 // current is a rule set that can be replaced.
@@ -90,5 +91,31 @@ func TestCompiled_KeyedOnce(t *testing.T) {
 	}
 	if keyed[0].prefix == keyed[1].prefix || keyed[0].compiledRule != keyed[1].compiledRule {
 		t.Error("two salts have the same keys, or rules of their own")
+	}
+}
+
+// A rule set is compiled once after the end of a rule, also if the clock steps back a little: the
+// nodes of a cluster have different clocks.
+func TestCompiled_AtAnEnd(t *testing.T) {
+	now := time.Unix(1_000, 0)
+	clock := Must(memstore.New(memstore.Config{Clock: func() time.Time { return now }}))
+	set := Must(rules.NewSet("s", rules.Rule{ID: "r", Until: now.Add(time.Second), Bands: []rules.Band{rules.PerSecond(1)}}))
+	c := Must(Compile(set))
+	at := func(after time.Duration) *Compiled {
+		now = time.Unix(1_000, 0).Add(after)
+		return c.at(clock)
+	}
+	if at(0) != c || at(999*time.Millisecond) != c {
+		t.Error("the rule ends early")
+	}
+	later := at(5 * time.Second)
+	if later == c || len(later.active) != 0 {
+		t.Error("the rule does not end")
+	}
+	if at(2*time.Second) != later || at(time.Second) != later || at(time.Hour) != later {
+		t.Error("it is compiled again")
+	}
+	if at(0) != c {
+		t.Error("a clock that steps back is not followed")
 	}
 }
