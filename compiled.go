@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/fluxgate/fluxgate/internal/bucket"
 	"github.com/fluxgate/fluxgate/internal/keyfield"
 	"github.com/fluxgate/fluxgate/internal/match"
 	"github.com/fluxgate/fluxgate/internal/printable"
@@ -37,14 +36,18 @@ type Compiled struct {
 // compiledRule is a rule as the engine evaluates it.
 type compiledRule struct {
 	*rules.Rule
-	bands  []store.ExactBand
-	quotas *quotas           // nil without
-	prices map[string]*Price // by model; nil for a rule that counts requests
-	slots  bool              // a band limits how many requests there are at the same time
-	names  []string          // of the bands
-	fields []keyfield.Field
+	// numbers are the bands of the rule, or of an override of it. shown are the same, with
+	// the names that they have in the rule.
+	numbers, shown []rules.Band
+	bands          []store.ExactBand
+	quotas         *quotas           // nil without
+	prices         map[string]*Price // by model; nil for a rule that counts requests
+	slots          bool              // a band limits how many requests there are at the same time
+	names          []string          // of the bands
+	fields         []keyfield.Field
 	// byAddress is whether a request without a part of the key counts by its address instead.
 	byAddress bool
+	byAPIKey  bool // the API key is a part of the key
 	shadow    bool
 }
 
@@ -109,20 +112,27 @@ func (c *Compiled) at(clock store.Store) *Compiled {
 
 // compileRule compiles a rule but for its prices.
 func compileRule(rule *rules.Rule) (r compiledRule, err error) {
-	r = compiledRule{Rule: rule, shadow: rule.Mode == rules.ModeShadow, fields: compileFields(rule)}
+	r = compiledRule{Rule: rule, shadow: rule.Mode == rules.ModeShadow, fields: compileFields(rule), shown: rule.Bands}
 	r.byAddress = (rule.OnMissingIdentity == "" || rule.OnMissingIdentity == rules.MissingIP) &&
 		!slices.ContainsFunc(r.fields, func(f keyfield.Field) bool { return f.Kind == keyfield.IP })
-	for position, b := range rule.Bands {
-		exact, err := rule.Exact(b, position)
-		if err != nil {
-			return r, err
-		}
-		r.bands = append(r.bands, exact)
-		r.slots = r.slots || bucket.IsConcurrency(exact)
+	r.byAPIKey = slices.ContainsFunc(r.fields, func(f keyfield.Field) bool { return f.Kind == keyfield.APIKey })
+	for _, b := range rule.Bands {
+		r.slots = r.slots || b.Kind == rules.Concurrency
 		r.names = append(r.names, b.Name())
 	}
-	r.quotas, err = newQuotas(rule)
-	return r, err
+	return r, r.use(rule.Bands)
+}
+
+// use compiles the numbers of the rule.
+func (r *compiledRule) use(numbers []rules.Band) (err error) {
+	r.numbers, r.bands = numbers, make([]store.ExactBand, len(numbers))
+	for position, b := range numbers {
+		if r.bands[position], err = r.Exact(b, position); err != nil {
+			return err
+		}
+	}
+	r.quotas, err = newQuotas(r.Rule)
+	return err
 }
 
 // keyedRules are the active rules for the stores with one salt.
@@ -207,7 +217,7 @@ func (r *keyedRule) localBands(share float64, clock store.Store) []store.ExactBa
 
 func (r *compiledRule) bandsAt(now []store.ExactBand, share float64) []store.ExactBand {
 	bands := make([]store.ExactBand, len(now))
-	for position, b := range r.Bands {
+	for position, b := range r.numbers {
 		part := shareOf(b, share)
 		exact, err := r.Exact(part, position)
 		for err != nil && part.RefillTokens > 1 {

@@ -72,7 +72,7 @@ func (v *evaluation) decideIn(ctx context.Context, buckets store.Store, demands 
 func (v *evaluation) band(i, j int) BandStatus {
 	rule, result := v.rules[i], &v.outcome.Results[i]
 	return BandStatus{
-		Rule: rule.Rule, Band: &rule.Bands[j], Status: result.Status, Source: result.Source, Cost: v.demands[i].Cost,
+		Rule: rule.Rule, Band: &rule.shown[j], Status: result.Status, Source: result.Source, Cost: v.demands[i].Cost,
 		Limit: v.demands[i].Bands[j].Capacity, BandResult: result.Bands[j],
 	}
 }

@@ -48,6 +48,7 @@ type Engine struct {
 	waits           waitSlots
 	observer        Observer
 	amend           func(context.Context, *Request) error
+	overrides       *Overrides
 }
 
 // New returns an engine that decides by rule sets and counts in a store. If several processes
@@ -66,6 +67,9 @@ func New(buckets store.Store, sets RuleSets, options ...Option) (*Engine, error)
 		if err := option(e); err != nil {
 			return nil, fmt.Errorf("creating an engine: %w", err)
 		}
+	}
+	if e.overrides != nil && e.overrides.keyer.ipv6Bits != e.keyer.ipv6Bits {
+		return nil, errors.New("creating an engine: its overrides have another IPv6 prefix")
 	}
 	if e.fallback == nil && e.store.Gateways() > 0 {
 		local, err := memstore.New(memstore.Config{})
@@ -256,6 +260,7 @@ func (e *Engine) addDemand(ctx context.Context, r *keyedRule, req *Request, v *e
 		p.decide(Decision{Reason: ReasonMissingIdentity, RuleID: r.ID})
 		return nil
 	}
+	r = e.overridden(r, key, req)
 	demand := e.newDemand(r, key)
 	var price *Price
 	demand.Cost, price = r.costOf(req, demand.Bands)

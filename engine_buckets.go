@@ -62,6 +62,7 @@ func (e *Engine) Buckets(ctx context.Context, req *Request, rules ...string) ([]
 		case err != nil:
 			return nil, err
 		case key != (store.Key{}):
+			r = e.overridden(r, key.ID, asked)
 			v.rules = append(v.rules, appliedRule{keyedRule: r})
 			v.demands = append(v.demands, store.Demand{Key: key, Bands: r.bandsNow(e.store), Shadow: r.shadow})
 		case len(rules) > 0:

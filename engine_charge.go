@@ -231,7 +231,8 @@ func (e *Engine) bandsOf(ctx context.Context, key store.Key, bands []store.Exact
 	if err != nil {
 		return nil
 	}
-	if r := &set.active[i]; bands == nil || slices.Equal(r.bands, bands) {
+	r := e.overridden(&set.keyedBy(e.salt)[i], key.ID, nil)
+	if bands == nil || slices.Equal(r.bands, bands) {
 		return slices.Clone(r.bandsNow(e.store))
 	}
 	return nil

@@ -219,10 +219,10 @@ func (e *Engine) takeDebits(ctx context.Context, t *together) error {
 
 // neverFits is a rule that rejects, so that the store takes only what refused requests are
 // debited.
-var neverFits = &keyedRule{compiledRule: &compiledRule{
-	Rule:  &rules.Rule{Bands: []rules.Band{rules.PerSecond(1)}},
-	bands: []store.ExactBand{Must(rules.PerSecond(1).Exact(0))}, names: []string{"never"},
-}}
+var neverFits = func() *keyedRule {
+	r := Must(compileRule(&rules.Rule{Bands: []rules.Band{rules.PerSecond(1)}}))
+	return &keyedRule{compiledRule: &r}
+}()
 
 // decisionOf is the decision for one part by its own rules. all is the decision for all
 // parts.

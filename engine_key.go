@@ -93,18 +93,10 @@ func (k *keyer) appendField(b []byte, f keyfield.Field, req *Request) (encoded [
 	case keyfield.Method:
 		return appendIdentity(b, f.Kind, methodClass(req.Method))
 	case keyfield.Path:
-		path := req.Path
-		if strings.HasPrefix(path, "//") {
+		if strings.HasPrefix(req.Path, "//") {
 			return b, false // parsers disagree on where it begins: no key is safe
 		}
-		if path != "" && !match.IsClean(path) {
-			var space [256]byte
-			path = string(match.CleanPath(space[:0], path))
-		}
-		if f.IgnoreCase {
-			path = strings.ToLower(path)
-		}
-		return appendIdentity(b, f.Kind, path)
+		return appendIdentity(b, f.Kind, cleanPath(f, req.Path))
 	case keyfield.Attribute:
 		value := req.Attributes[f.Name]
 		if value == "" {
@@ -135,6 +127,18 @@ func (k *keyer) appendField(b []byte, f keyfield.Field, req *Request) (encoded [
 		}
 	}
 	return b, false
+}
+
+// cleanPath is a path as a key has it.
+func cleanPath(f keyfield.Field, path string) string {
+	if path != "" && !match.IsClean(path) {
+		var space [256]byte
+		path = string(match.CleanPath(space[:0], path))
+	}
+	if f.IgnoreCase {
+		path = strings.ToLower(path)
+	}
+	return path
 }
 
 // appendDescriptor appends all entries, after their number: where they end must not

@@ -147,6 +147,14 @@ func WithFallbackShare(share float64) Option {
 	}
 }
 
+// WithOverrides applies overrides of rules for single callers.
+func WithOverrides(overrides *Overrides) Option {
+	return func(e *Engine) error {
+		e.overrides = overrides
+		return nil
+	}
+}
+
 // WithObserver reports the engine's events to o.
 func WithObserver(o Observer) Option {
 	return func(e *Engine) error {

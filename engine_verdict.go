@@ -34,6 +34,8 @@ type Verdict struct {
 	Identity []string
 	// Missing are the parts of the key of the rule that are not in the request.
 	Missing []string
+	// Override is the override that applies to the caller, nil if there is none.
+	Override *OverrideStatus
 	// Cost is the cost of the request under the rule, in the measure of the rule.
 	Cost int64
 	// FromMemory describes which answers for Key may come from the memory of this process,
@@ -97,6 +99,8 @@ func (e *Engine) verdicts(set *Compiled, req *Request) []Verdict {
 			if v.Key == (store.Key{}) {
 				v.Identity = nil
 			} else {
+				v.Override = e.overrideStatus(r, v.Key.ID, req)
+				r = e.overridden(r, v.Key.ID, req)
 				v.Cost, _ = r.costOf(req, r.bandsNow(e.store))
 				v.FromMemory = e.fromMemory(r)
 			}
@@ -137,7 +141,7 @@ func (k *keyer) identify(r *compiledRule, req *Request) (present, missing []stri
 		if f.Kind == keyfield.Global {
 			continue
 		}
-		name := fieldName(f.Kind)
+		name := f.String()
 		if len(r.KeyFields) > 0 {
 			name = r.KeyFields[i]
 		}
@@ -148,18 +152,7 @@ func (k *keyer) identify(r *compiledRule, req *Request) (present, missing []stri
 		}
 	}
 	if len(missing) > 0 && r.byAddress && req.IP.IsValid() {
-		present = append(present, fieldName(keyfield.IP))
+		present = append(present, "ip")
 	}
 	return present, missing
-}
-
-// fieldName is the key field of a scope with one field, as rules spell it.
-func fieldName(kind keyfield.Kind) string {
-	switch kind {
-	case keyfield.User:
-		return "userId"
-	case keyfield.APIKey:
-		return "apiKey"
-	}
-	return "ip"
 }

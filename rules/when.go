@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fluxgate/fluxgate/internal/keyfield"
 	"github.com/fluxgate/fluxgate/internal/match"
 	"github.com/fluxgate/fluxgate/internal/printable"
 	"github.com/fluxgate/fluxgate/internal/syntax"
@@ -90,9 +91,6 @@ func (r *Rule) Matching() match.Rule {
 	}
 }
 
-// digestPrefix marks the digest of an API key.
-const digestPrefix = "sha256:"
-
 // digestAPIKeys is a copy of API keys in which each is a digest in lower case.
 // Invalid ones stay as they are, for validation.
 func digestAPIKeys(keys []string) []string {
@@ -101,16 +99,21 @@ func digestAPIKeys(keys []string) []string {
 		return keys
 	}
 	for i, key := range keys {
-		switch {
-		case !isIdentity(key):
-		case strings.HasPrefix(key, digestPrefix):
-			keys[i] = strings.ToLower(key)
-		default:
-			sum := sha256.Sum256([]byte(key))
-			keys[i] = digestPrefix + hex.EncodeToString(sum[:])
+		if isIdentity(key) {
+			keys[i] = DigestAPIKey(key)
 		}
 	}
 	return keys
+}
+
+// DigestAPIKey returns the digest of an API key, as it is kept. That of a digest is itself,
+// in lower case.
+func DigestAPIKey(key string) string {
+	if strings.HasPrefix(key, keyfield.DigestPrefix) {
+		return strings.ToLower(key)
+	}
+	sum := sha256.Sum256([]byte(key))
+	return keyfield.DigestPrefix + hex.EncodeToString(sum[:])
 }
 
 func cloneValues(m map[string][]string) map[string][]string {
@@ -122,7 +125,7 @@ func cloneValues(m map[string][]string) map[string][]string {
 }
 
 func wrongAPIKey(s string) string {
-	if digest, ok := strings.CutPrefix(s, digestPrefix); ok {
+	if digest, ok := strings.CutPrefix(s, keyfield.DigestPrefix); ok {
 		if raw, err := hex.DecodeString(digest); err != nil || len(raw) != sha256.Size {
 			return "must have 64 hexadecimal digits after sha256:"
 		}

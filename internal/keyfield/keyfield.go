@@ -12,6 +12,9 @@ const Most = 16
 // Forms are the ways to name a field, for messages.
 const Forms = "ip, userId, apiKey, method, path, header:NAME, attr:NAME, descriptor, descriptor:KEY"
 
+// DigestPrefix marks the digest of an API key, in hexadecimal digits.
+const DigestPrefix = "sha256:"
+
 // Kind is what a part of a key is made of. The numbers are part of the encoding
 // that is hashed: they never change.
 type Kind byte
@@ -62,4 +65,22 @@ func Parse(s string) (f Field, ok bool) {
 		return Field{Kind: Attribute, Name: name}, true
 	}
 	return Field{}, false
+}
+
+// String returns the field as rules name it.
+func (f Field) String() string {
+	switch f.Kind {
+	case Header:
+		return "header:" + f.Name
+	case Attribute:
+		return "attr:" + f.Name
+	case DescriptorEntry:
+		return "descriptor:" + f.Name
+	}
+	for name, kind := range plain {
+		if kind == f.Kind {
+			return name
+		}
+	}
+	return ""
 }

@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"strings"
+
+	"github.com/fluxgate/fluxgate/internal/keyfield"
 )
 
 // APIKeys is the condition that the API key is one of these, or has one of these digests,
@@ -35,12 +37,10 @@ func (c *conditions) hasAPIKey(q *query) bool {
 // A digest is the SHA-256 of an API key.
 type digest [sha256.Size]byte
 
-const digestPrefix = "sha256:"
-
 // parseAPIKeys returns the digests of a rule's keys.
 func parseAPIKeys(keys []string) (digests []digest) {
 	for _, key := range keys {
-		encoded, isDigest := strings.CutPrefix(key, digestPrefix)
+		encoded, isDigest := strings.CutPrefix(key, keyfield.DigestPrefix)
 		if !isDigest {
 			digests = append(digests, sha256.Sum256([]byte(key)))
 			continue

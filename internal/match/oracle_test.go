@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/fluxgate/fluxgate/internal/keyfield"
 )
 
 // The oracle decides which rules apply without anything that is compiled: it compares a
@@ -218,7 +220,7 @@ func (q *oracleRequest) hasKey(entry string) bool {
 	if q.APIKey == "" {
 		return false
 	}
-	if encoded, isDigest := strings.CutPrefix(entry, digestPrefix); isDigest {
+	if encoded, isDigest := strings.CutPrefix(entry, keyfield.DigestPrefix); isDigest {
 		return strings.EqualFold(encoded, q.encoded)
 	}
 	return q.key == sha256.Sum256([]byte(entry))

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fluxgate/fluxgate/internal/overridemap"
 	"github.com/fluxgate/fluxgate/internal/pendingids"
 	"github.com/fluxgate/fluxgate/rules"
 )
@@ -29,6 +30,7 @@ type Config struct {
 
 // Source keeps rule sets in memory.
 type Source struct {
+	overridemap.Map
 	config Config
 
 	mu       sync.RWMutex
@@ -37,8 +39,9 @@ type Source struct {
 }
 
 var (
-	_ rules.Editor  = (*Source)(nil)
-	_ rules.Watcher = (*Source)(nil)
+	_ rules.Editor         = (*Source)(nil)
+	_ rules.Watcher        = (*Source)(nil)
+	_ rules.OverrideEditor = (*Source)(nil)
 )
 
 // ruleSet is a rule set and its history.
@@ -123,6 +126,19 @@ func (s *Source) commit(ctx context.Context, id string, set *rules.Set, document
 		w.Add(id)
 	}
 	return entry.Revision, nil
+}
+
+// PutOverrides implements [rules.OverrideEditor].
+func (s *Source) PutOverrides(ctx context.Context, ruleSet string, changes []rules.Override) (int64, error) {
+	revision, err := s.Map.PutOverrides(ctx, ruleSet, changes)
+	if err == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for w := range s.watchers {
+			w.Add(ruleSet)
+		}
+	}
+	return revision, err
 }
 
 // forget drops the oldest versions that exceed a limit.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
 )
 
@@ -80,6 +81,10 @@ type Config struct {
 	MaxRuleSets int
 	// IdleAfter is when a rule set that no request uses is dropped. 0 means 1h.
 	IdleAfter time.Duration
+
+	// Overrides are those of the engine ([fluxgate.WithOverrides]), which are kept up to date
+	// if the source has some. Nil means that none are read.
+	Overrides *fluxgate.Overrides
 
 	// ResetBuckets is the store in which the buckets of a rule set are reset
 	// when a new version of it is loaded. A shared store resets once for all

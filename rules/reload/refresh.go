@@ -54,7 +54,9 @@ func (r *Reloader) refresh(ctx context.Context, sets []*ruleSet, retry bool) err
 			loads.Go(func() error { return r.update(ctx, s, head, known, asked) })
 		}
 	}
-	return loads.Wait()
+	err = loads.Wait()
+	r.refreshOverrides(ctx, sets)
+	return err
 }
 
 func (r *Reloader) revisions(ctx context.Context, sets []*ruleSet) (heads map[string]rules.Head, err error) {
@@ -197,6 +199,7 @@ func (r *Reloader) load(ctx context.Context, s *ruleSet, head rules.Head) {
 // trim keeps the number of rule sets within its bound.
 func (r *Reloader) trim() {
 	if dropped := r.sets.trim(); dropped != "" {
+		r.dropOverrides(dropped)
 		r.drops.Log(context.Background(), r.config.Logger, slog.LevelWarn,
 			"dropped a rule set: too many are in use (MaxRuleSets); its next request loads it again",
 			"ruleSet", dropped, "most", r.config.MaxRuleSets)

@@ -291,10 +291,10 @@ func (r *Reloader) run(ctx context.Context) {
 		case <-due:
 			wake, due = r.hints.Wake(), nil
 			if sets := r.hinted(); len(sets) > 0 {
-				swaps := r.Stats().Swaps
+				before := r.Stats()
 				_ = r.refresh(ctx, sets, false) // an error is in the status
 				followed, gap = time.Now(), min(2*gap, maxGap)
-				if r.Stats().Swaps != swaps {
+				if now := r.Stats(); now.Swaps != before.Swaps || now.Overrides != before.Overrides {
 					gap = minGap
 				}
 			}
@@ -330,6 +330,7 @@ func (r *Reloader) expire() {
 	now := r.tick.Add(1)
 	dropped := r.sets.dropIdle(now - int64(r.config.IdleAfter/r.tickTime))
 	if len(dropped) > 0 {
+		r.dropOverrides(dropped...)
 		const shown = 10
 		r.config.Logger.Info("dropped rule sets that are not in use", "count", len(dropped), "ruleSets", dropped[:min(len(dropped), shown)])
 	}

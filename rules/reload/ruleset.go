@@ -40,6 +40,10 @@ type ruleSet struct {
 	// returned.
 	importing atomic.Bool
 
+	// overriding is held while overrides are read, and guards which are known.
+	overriding *semaphore.Weighted
+	overrides  overridesKnown
+
 	mu     sync.Mutex // guards the fields below
 	status Status
 	// contentErr is why the source could not import an edit. It stays until an
@@ -143,6 +147,7 @@ func (t *ruleSets) add(id string, pinned bool) (s *ruleSet, fresh bool) {
 	s = &ruleSet{
 		id: id, pinned: pinned, first: make(chan struct{}), status: Status{RuleSet: id, Source: FromNowhere},
 		loading: semaphore.NewWeighted(1), reconciling: semaphore.NewWeighted(1),
+		overriding: semaphore.NewWeighted(1),
 	}
 	return t.Add(id, math.MaxInt, func() *ruleSet { return s })
 }

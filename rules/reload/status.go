@@ -31,6 +31,9 @@ type Status struct {
 	// ErrAt. It is nil if it is in effect.
 	Err   error
 	ErrAt time.Time
+	// OverridesErr is why overrides of the source are not in effect. Those that were read
+	// before are.
+	OverridesErr error
 }
 
 // Status returns the state of every id in memory, sorted by id: of rule sets, and of
@@ -61,6 +64,8 @@ type Stats struct {
 	// Looks counts reads of revisions, Loads reads of a rule set, Swaps versions
 	// that were replaced by another, and Failures failed reads and imports.
 	Looks, Loads, Swaps, Failures uint64
+	// Overrides counts how often overrides have changed.
+	Overrides uint64
 	// Turned counts requests that got no rule set because too many rule sets
 	// were being loaded.
 	Turned uint64

@@ -1,0 +1,291 @@
+package rules
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/bits"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fluxgate/fluxgate/internal/bucket"
+	"github.com/fluxgate/fluxgate/internal/printable"
+)
+
+const (
+	// MaxOverrides is the maximum number of overrides of a rule set.
+	MaxOverrides = 100_000
+	// maxIdentity bounds the values of an identity together, in bytes.
+	maxIdentity = 4_096
+)
+
+// Override replaces the numbers of a rule for one caller: the bucket stays the same, and what
+// was used of it carries over.
+type Override struct {
+	RuleSetID string
+	RuleID    string
+	// Identity has the value of each part of the rule's key, by the names of
+	// [Rule.KeyFields]: ip, userId, apiKey and so on. It is empty for [ScopeGlobal]. An API
+	// key is kept as its digest.
+	Identity map[string]string
+	// Times multiplies the capacities and refills of the rule, or Bands replace its bands:
+	// they differ from them in Capacity and RefillTokens only.
+	Times Times
+	Bands []Band
+	// Until is when the override ends. Zero means never.
+	Until  time.Time
+	Reason string
+	// Author made the change at the time At.
+	Author string
+	At     time.Time
+	// Revision orders the changes of the overrides of a rule set. Deleted is true for an
+	// override that was deleted.
+	Revision int64
+	Deleted  bool
+}
+
+// Overrides is a source that has overrides too.
+type Overrides interface {
+	// OverrideRevisions returns the revisions of the last changes of overrides of rule sets,
+	// in one small read. A rule set that never had one is not in the result.
+	OverrideRevisions(ctx context.Context, ruleSets []string) (map[string]int64, error)
+	// OverrideChanges returns the overrides of a rule set that changed after a revision, in
+	// the order of their revisions, at most [PageSize]. Deleted ones are among them. If
+	// changes since that revision are no longer known it returns ErrOverridesLost: read all
+	// from revision 0, and forget those that are not among them.
+	OverrideChanges(ctx context.Context, ruleSet string, after int64, limit int) ([]Override, error)
+	// Override returns the override with an id, or [ErrNotFound].
+	Override(ctx context.Context, ruleSet, id string) (Override, error)
+	// ListOverrides returns overrides, those that end first before others and those without
+	// an end last: at most [PageSize] after the one with an id.
+	ListOverrides(ctx context.Context, ruleSet, after string, limit int) ([]Override, error)
+}
+
+// OverrideEditor is where overrides can be written.
+type OverrideEditor interface {
+	Overrides
+	// PutOverrides writes overrides of a rule set, at most [MaxPage], and deletes those that
+	// are Deleted. A change with a Revision is for an override at this revision, and one
+	// with -1 for an override that does not exist. If one is not, the error is an
+	// [*OverrideConflictError], and nothing is written. It returns the last revision.
+	PutOverrides(ctx context.Context, ruleSet string, changes []Override) (revision int64, err error)
+}
+
+// ErrOverridesLost is returned by a source that does not know the changes since a revision.
+var ErrOverridesLost = errors.New("the changes since then are not known any more")
+
+// ErrTooManyOverrides is wrapped by errors about a rule set with more than [MaxOverrides].
+var ErrTooManyOverrides = fmt.Errorf("a rule set can have %d overrides", MaxOverrides)
+
+// OverrideConflictError is returned for a change of an override that is at another revision.
+type OverrideConflictError struct {
+	ID            string
+	Base, Current int64
+}
+
+func (e *OverrideConflictError) Error() string {
+	return fmt.Sprintf("override %s is at revision %d, not at %d: another operator changed it", e.ID, e.Current, e.Base)
+}
+
+// Times is a factor with three decimal places, in thousandths.
+type Times int64
+
+// ParseTimes reads a decimal above 0 with at most three places.
+func ParseTimes(s string) (Times, error) {
+	whole, places, dot := strings.Cut(s, ".")
+	n, err := strconv.ParseUint(whole+(places + "000")[:3], 10, 63)
+	if err != nil || n == 0 || len(places) > 3 || dot && places == "" || whole == "" {
+		return 0, fmt.Errorf("times must be a number above 0 with at most three decimal places, such as 1.5, not %s", printable.Quote(s))
+	}
+	return Times(n), nil
+}
+
+func (t Times) String() string {
+	text := fmt.Sprintf("%d.%03d", t/1000, t%1000)
+	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
+}
+
+// MarshalJSON writes a number.
+func (t Times) MarshalJSON() ([]byte, error) { return []byte(t.String()), nil }
+
+// UnmarshalJSON reads a number.
+func (t *Times) UnmarshalJSON(text []byte) (err error) {
+	*t, err = ParseTimes(string(text))
+	return err
+}
+
+// of multiplies a number of tokens, rounds down, and returns at least 1. The product is
+// negative if it is too large.
+func (t Times) of(n int64) int64 {
+	high, low := bits.Mul64(uint64(n), uint64(t))
+	if high >= 1000/2 { // above the largest int64
+		return -1
+	}
+	product, _ := bits.Div64(high, low, 1000)
+	return max(1, int64(product))
+}
+
+// multiply multiplies the numbers of the band.
+func (b *Band) multiply(times Times) error {
+	capacity, refill := times.of(b.Capacity), times.of(b.Tokens())
+	if capacity < 0 || refill < 0 {
+		return fmt.Errorf("%s times %d is too large", times, max(b.Capacity, b.Tokens()))
+	}
+	if b.Capacity = capacity; b.Kind == "" || b.Kind == TokenBucket {
+		b.RefillTokens = refill
+	}
+	return nil
+}
+
+// Overridden returns the bands of the rule with the numbers of an override. The error says why
+// they do not fit.
+func (r *Rule) Overridden(times Times, bands []Band) ([]Band, error) {
+	own := slices.Clone(r.Bands)
+	if len(bands) > 0 && len(bands) != len(own) {
+		return nil, fmt.Errorf("the rule has %d bands, not %d", len(own), len(bands))
+	}
+	for i := range own {
+		b := &own[i]
+		if len(bands) > 0 {
+			given := bands[i]
+			given.Kind, b.Kind = cmp.Or(given.Kind, TokenBucket), cmp.Or(b.Kind, TokenBucket)
+			b.Capacity, b.RefillTokens = given.Capacity, given.RefillTokens
+			if given != *b {
+				return nil, fmt.Errorf("band %d has another label, kind or period than %s of the rule", i, printable.Quote(r.Bands[i].Name()))
+			}
+		} else if err := b.multiply(times); err != nil {
+			return nil, err
+		}
+		if _, err := r.Exact(*b, i); err != nil {
+			return nil, err
+		}
+	}
+	return own, nil
+}
+
+// ID names the override by its rule and identity: 32 hexadecimal digits.
+func (o *Override) ID() string {
+	hash := sha256.New()
+	write := func(s string) { _, _ = fmt.Fprintf(hash, "%d:%s", len(s), s) } // never fails
+	write(o.RuleID)
+	for _, name := range slices.Sorted(maps.Keys(o.Identity)) {
+		write(name)
+		write(o.Identity[name])
+	}
+	return hex.EncodeToString(hash.Sum(nil)[:16])
+}
+
+// Check returns an error for an override that no rule could have, and replaces an API key by
+// its digest. Whether it fits its rule is checked by the engine.
+func (o *Override) Check() error {
+	switch {
+	case !ValidID(o.RuleSetID) || !ValidID(o.RuleID):
+		return errors.New("an override needs a valid rule set and rule")
+	case o.Deleted && (o.Times != 0 || len(o.Bands) > 0):
+		return errors.New("a deleted override has no numbers")
+	case !o.Deleted && (o.Times == 0) == (len(o.Bands) == 0):
+		return errors.New("an override has either times or bands")
+	case o.Times < 0:
+		return errors.New("times must be above 0")
+	}
+	bytes := 0
+	for name, value := range o.Identity {
+		if bytes += len(name) + len(value); !isIdentity(name) || !isIdentity(value) || bytes > maxIdentity {
+			return fmt.Errorf("the values of an identity must have 1 to %d bytes of UTF-8, and %d together", maxValueLength, maxIdentity)
+		}
+	}
+	if key, ok := o.Identity["apiKey"]; ok {
+		if wrong := wrongAPIKey(key); wrong != "" {
+			return errors.New("the API key of an identity " + wrong)
+		}
+		o.Identity = maps.Clone(o.Identity)
+		o.Identity["apiKey"] = DigestAPIKey(key)
+	}
+	if err := checkWords("author", o.Author, maxAuthor, ""); err != nil {
+		return err
+	}
+	return checkWords("reason", o.Reason, maxComment, "\n\t")
+}
+
+// OverrideDocument is an [Override] as JSON.
+type OverrideDocument struct {
+	ID       string            `json:"id,omitempty" readOnly:"true" doc:"Names the rule and the identity."`
+	RuleSet  string            `json:"ruleSetId,omitempty" doc:"The rule set."`
+	Rule     string            `json:"ruleId" doc:"The rule whose numbers are replaced."`
+	Identity map[string]string `json:"identity" doc:"The parts of the rule's key: ip, userId, apiKey, attr:NAME and so on."`
+	Times    Times             `json:"times,omitempty" type:"number" doc:"Multiplies capacities and refills: above 0, three decimal places."`
+	Bands    []BandDocument    `json:"bands,omitempty" nullable:"false" doc:"Instead of times: the bands of the rule with other numbers."`
+	Until    *time.Time        `json:"until,omitempty" doc:"When the override ends. The default is never."`
+	Reason   string            `json:"reason,omitempty" doc:"Why."`
+	Author   string            `json:"author,omitempty" readOnly:"true"`
+	At       *time.Time        `json:"at,omitempty" readOnly:"true" doc:"When it was written."`
+	Revision int64             `json:"revision,omitempty" doc:"In a change: the revision that it is based on."`
+	Deleted  bool              `json:"deleted,omitempty" doc:"In a change: delete it."`
+}
+
+// Document returns the override as JSON shows it.
+func (o *Override) Document() OverrideDocument {
+	d := OverrideDocument{
+		ID: o.ID(), RuleSet: o.RuleSetID, Rule: o.RuleID, Identity: o.Identity, Times: o.Times, Reason: o.Reason,
+		Until: unlessZero(&o.Until), At: unlessZero(&o.At), Author: o.Author, Revision: o.Revision, Deleted: o.Deleted,
+	}
+	for _, b := range o.Bands {
+		d.Bands = append(d.Bands, newBandDocument(b))
+	}
+	return d
+}
+
+// MarshalJSON writes the override in the shape that [DecodeOverride] reads.
+func (o Override) MarshalJSON() ([]byte, error) { return json.Marshal(o.Document()) }
+
+// DecodeOverride reads an override from a tree of maps, lists and scalars, and checks it. It
+// ignores unknown fields.
+func DecodeOverride(doc map[string]any) (Override, error) {
+	var found problems
+	in := &object{reporter: reporter{found: &found}, fields: doc, lenient: true}
+	o := Override{
+		RuleSetID: in.text("ruleSetId"), RuleID: in.text("ruleId"), Identity: map[string]string{},
+		Times: read(in, "times", "a number", decodeTimes), Until: in.moment("until"), Reason: in.text("reason"),
+		Author: in.text("author"), At: in.moment("at"), Revision: in.integer("revision"), Deleted: in.boolean("deleted", false),
+	}
+	if identity := in.object("identity"); identity != nil {
+		for name := range identity.fields {
+			if value, ok := identity.fields[name].(string); ok {
+				o.Identity[name] = value
+			} else { // which is not shown: it may be an API key
+				identity.at(name).add(CodeWrongType, "must be a string, not %s", typeOf(identity.fields[name]))
+			}
+		}
+	}
+	for _, b := range in.objects("bands", bucket.MaxBands) {
+		o.Bands = append(o.Bands, decodeBand(b))
+	}
+	if err := found.err(o.RuleSetID); err != nil {
+		return o, err
+	}
+	return o, o.Check()
+}
+
+func decodeTimes(value any) (Times, bool) {
+	if f, ok := value.(float64); ok {
+		value = strconv.FormatFloat(f, 'f', -1, 64)
+	}
+	t, err := ParseTimes(fmt.Sprint(value))
+	return t, err == nil
+}
+
+// CheckBase returns an [*OverrideConflictError] if a change is not for the override as it is
+// now. Revision 0 is for any.
+func (o *Override) CheckBase(current int64) error {
+	if o.Revision == 0 || o.Revision == current || o.Revision < 0 && current == 0 {
+		return nil
+	}
+	return &OverrideConflictError{ID: o.ID(), Base: max(0, o.Revision), Current: current}
+}
