@@ -356,6 +356,9 @@ func (t *Overrides) findAPIKey(r *keyedRule, key store.KeyID, req *Request) (ove
 	return o, ok
 }
 
+// Overrides returns those of [WithOverrides], or nil.
+func (e *Engine) Overrides() *Overrides { return e.overrides }
+
 // overrideOf returns the override of a bucket. The request is nil if it is not known.
 func (e *Engine) overrideOf(r *keyedRule, key store.KeyID, req *Request) (o override, ok bool) {
 	t := e.overrides

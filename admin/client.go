@@ -207,8 +207,12 @@ func (c *Client) change(ctx context.Context, method, path string, body any, chan
 	} else {
 		op.header.Set("If-Match", `"`+strconv.FormatInt(change.Base, 10)+`"`)
 	}
+	op.query = url.Values{}
 	if change.Comment != "" {
-		op.query = url.Values{"comment": {change.Comment}}
+		op.query.Set("comment", change.Comment)
+	}
+	if change.Force {
+		op.query.Set("force", "true")
 	}
 	var answer Entry
 	if err := c.do(ctx, &op, &answer); err != nil {

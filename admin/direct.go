@@ -95,6 +95,11 @@ func (d *Direct) change(
 		done.Revision, err = change.Base, d.checkCurrent(ctx, id, change)
 		return done, describe(ctx, d.Editor, err)
 	}
+	if !change.Force {
+		if err := d.checkUnfit(ctx, before, after); err != nil {
+			return Changed{}, err
+		}
+	}
 	if after == nil {
 		done.Revision, err = d.Editor.Delete(ctx, id, change)
 	} else if done.After, err = stamp(before, after); err == nil {

@@ -42,7 +42,24 @@ type Verdict struct {
 	Measure  string   `json:"measure,omitempty" doc:"What it counts. Absent for requests."`
 	Cost     int64    `json:"cost,omitempty" doc:"What the request asks of it. Absent for 1, and where only the state is asked for."`
 
+	Override *OverrideStatus `json:"override,omitempty" doc:"The override that applies to the caller."`
+
 	FromMemory string `json:"fromMemory,omitempty" doc:"Which answers may come from memory, and why others may not. Absent if none may."`
+}
+
+// OverrideStatus is the override that applies to a caller.
+type OverrideStatus struct {
+	Times rules.Times          `json:"times,omitempty" type:"number" doc:"What capacities and refills are multiplied with."`
+	Bands []rules.BandDocument `json:"bands,omitempty" nullable:"false" doc:"Or its own bands."`
+	Until *time.Time           `json:"until,omitempty" doc:"When it ends. Absent for never."`
+}
+
+func overrideStatus(o *fluxgate.OverrideStatus) *OverrideStatus {
+	if o == nil {
+		return nil
+	}
+	doc := (&rules.Override{Times: o.Times, Bands: o.Bands, Until: o.Until}).Document()
+	return &OverrideStatus{doc.Times, doc.Bands, doc.Until}
 }
 
 // Bucket is the state of one caller's bucket under one rule.
@@ -72,7 +89,7 @@ func verdicts(engine *fluxgate.Engine, set *rules.Set, verdicts []fluxgate.Verdi
 		to := Verdict{
 			Rule: v.Rule.ID, Applies: v.Applies, Why: string(v.Why), Detail: v.Detail, Shadow: v.Rule.Mode == rules.ModeShadow,
 			Priority: v.Rule.Priority, Group: v.Rule.Group, Scope: string(v.Rule.Scope),
-			Key: engine.ShowKey(v.Key), Identity: v.Identity, Missing: v.Missing, FromMemory: v.FromMemory,
+			Key: engine.ShowKey(v.Key), Identity: v.Identity, Missing: v.Missing, FromMemory: v.FromMemory, Override: overrideStatus(v.Override),
 		}
 		if a := v.Rule.Action; a == rules.ActionAllow || a == rules.ActionDeny {
 			to.Action, to.Scope = string(a), ""

@@ -31,6 +31,16 @@ type Operator interface {
 	// Reset resets buckets to full.
 	Reset(ctx context.Context, what Reset) error
 
+	// ListOverrides returns overrides of a rule set: those that end first, after the one with
+	// an id. Override returns one.
+	ListOverrides(ctx context.Context, ruleSet, after string, limit int) ([]rules.Override, error)
+	Override(ctx context.Context, ruleSet, id string) (rules.Override, error)
+
+	// PutOverrides writes overrides, at most [MaxOverrides], and deletes those that are
+	// Deleted. All are checked before one is written: see [OverrideErrors]. They are written
+	// in parts of [rules.MaxPage]. With dryRun they are only checked.
+	PutOverrides(ctx context.Context, ruleSet string, changes []rules.Override, dryRun bool) (*OverridesChanged, error)
+
 	// Whoami returns the identity of the operator and the default rule set.
 	Whoami(ctx context.Context) (*Who, error)
 }

@@ -71,6 +71,9 @@ func ProblemOf(err error) *Problem {
 		invalid  *rules.ValidationError
 		conflict *Conflict
 		plain    *rules.ConflictError
+		wrong    OverrideErrors
+		moved    *rules.OverrideConflictError
+		unfit    *UnfitError
 	)
 	switch {
 	case errors.As(err, &problem):
@@ -81,6 +84,12 @@ func ProblemOf(err error) *Problem {
 		return conflictProblem(*conflict)
 	case errors.As(err, &plain):
 		return conflictProblem(Conflict{ConflictError: *plain})
+	case errors.As(err, &wrong):
+		return wrong.problem()
+	case errors.As(err, &moved):
+		return NewProblem(http.StatusPreconditionFailed, KindConflict, err.Error())
+	case errors.As(err, &unfit), errors.Is(err, rules.ErrNoOverrides):
+		return NewProblem(http.StatusConflict, KindConflict, err.Error())
 	case errors.Is(err, fluxgate.ErrNoRule):
 		p := NewProblem(http.StatusNotFound, KindNotFound, err.Error())
 		p.Missing = missingRule
@@ -92,7 +101,7 @@ func ProblemOf(err error) *Problem {
 	case errors.Is(err, rules.ErrTooLarge):
 		return NewProblem(http.StatusRequestEntityTooLarge, KindValidation, err.Error())
 	case errors.Is(err, ErrReset), errors.Is(err, fluxgate.ErrNoBucket), errors.Is(err, fluxgate.ErrCost),
-		errors.Is(err, fluxgate.ErrTooManyRules), errors.Is(err, store.ErrTooManyResets):
+		errors.Is(err, fluxgate.ErrTooManyRules), errors.Is(err, store.ErrTooManyResets), errors.Is(err, rules.ErrTooManyOverrides):
 		return NewProblem(http.StatusUnprocessableEntity, KindValidation, err.Error())
 	}
 	return nil

@@ -78,6 +78,9 @@ type OverrideEditor interface {
 	PutOverrides(ctx context.Context, ruleSet string, changes []Override) (revision int64, err error)
 }
 
+// ErrNoOverrides is wrapped by errors about a rule source that has no overrides.
+var ErrNoOverrides = errors.New("the rule source has no overrides")
+
 // ErrOverridesLost is returned by a source that does not know the changes since a revision.
 var ErrOverridesLost = errors.New("the changes since then are not known any more")
 
@@ -224,7 +227,7 @@ type OverrideDocument struct {
 	Bands    []BandDocument    `json:"bands,omitempty" nullable:"false" doc:"Instead of times: the bands of the rule with other numbers."`
 	Until    *time.Time        `json:"until,omitempty" doc:"When the override ends. The default is never."`
 	Reason   string            `json:"reason,omitempty" doc:"Why."`
-	Author   string            `json:"author,omitempty" readOnly:"true"`
+	Author   string            `json:"author,omitempty" readOnly:"true" doc:"Who wrote it."`
 	At       *time.Time        `json:"at,omitempty" readOnly:"true" doc:"When it was written."`
 	Revision int64             `json:"revision,omitempty" doc:"In a change: the revision that it is based on."`
 	Deleted  bool              `json:"deleted,omitempty" doc:"In a change: delete it."`

@@ -102,7 +102,8 @@ func (a *App) buildRules(ctx context.Context) (err error) {
 func (a *App) buildPlane(ctx context.Context) error {
 	a.buildInsight()
 	options := plane.Options{
-		Rules: a.feed.rules, Observer: observer{a.watch.metrics}, Connected: a.watch.recorder.Forget, Wait: time.Second,
+		Rules: a.feed.rules, Overrides: a.feed.rules.UseOverrides, Observer: observer{a.watch.metrics},
+		Connected: a.watch.recorder.Forget, Wait: time.Second,
 	}
 	if a.config.Redis.Enabled {
 		a.watch.metrics.WatchStore(a.plane.Health)

@@ -51,7 +51,7 @@ func NewOperator(ctx context.Context, c *config.Config, rulesOnly bool, log *slo
 		}
 		// An operation cannot do without Redis.
 		options := plane.Options{
-			Rules:    feed.rules,
+			Rules: feed.rules, Overrides: feed.rules.UseOverrides,
 			Observer: telemetry.New(telemetry.Config{Logger: log}), // it logs
 			Wait:     2 * backend.OpenTimeout,
 			Tool:     true,

@@ -25,7 +25,7 @@ var (
 	}
 	operationFeatures = []string{
 		"check", "too costly", "lease", "negative cache", "fallback", "charge", "open", "closed", "shadow", "wait", "leaves", "overdraft", "counts refused", "alternative", "tokens", "settle up", "settle down", "settle 0", "settle twice", "settle elsewhere",
-		"renew", "peek", "reset caller", "reset rule", "reset set", "numbers", "kind", "hold", "scope", "band added", "band removed", "versions alternate", "ends",
+		"renew", "peek", "reset caller", "reset rule", "reset set", "numbers", "kind", "hold", "scope", "band added", "band removed", "versions alternate", "ends", "override", "override ends",
 	}
 )
 
@@ -62,6 +62,10 @@ func (h *History) bandFeatures(found map[string]bool) {
 			found["alternative"] = found["alternative"] || r.Mode == rules.ModeAlternative
 			found["shadow"] = found["shadow"] || r.Mode == rules.ModeShadow
 			found["tokens"] = found["tokens"] || r.Cost != ""
+		}
+		for _, o := range h.overridesOf(i) {
+			found["override"] = true
+			found["override ends"] = found["override ends"] || o.Until > 0
 		}
 		if i > 0 {
 			changeFeatures(h.Versions[i-1], list, found)

@@ -32,6 +32,7 @@ type gateway struct {
 	stalled     atomic.Int64 // until then
 	rules       []*fluxgate.Compiled
 	version     atomic.Int64
+	overrides   *fluxgate.Overrides
 }
 
 // start starts a gateway. Its rules are those of a version.
@@ -40,7 +41,6 @@ func (w *world) start(number, incarnation, version int, rules []*fluxgate.Compil
 		Gateway: w.history.Gateways[number], world: w, number: number, incarnation: incarnation, started: w.now(),
 		died: make(chan struct{}), rules: rules,
 	}
-	g.version.Store(int64(version))
 	g.link = &link{world: w, gateway: g, faults: faults, later: map[unsent][]*check{}}
 	var buckets store.Store = g.link
 	if g.Leases {
@@ -49,7 +49,9 @@ func (w *world) start(number, incarnation, version int, rules []*fluxgate.Compil
 		buckets = g.leases
 	}
 	local := &fallback{fluxgate.Must(memstore.New(memstore.Config{MaxBuckets: 10_000, Salt: salt})), g}
-	options := []fluxgate.Option{fluxgate.WithRuleSet(RuleSetID), fluxgate.WithFallback(local)}
+	g.overrides = fluxgate.NewOverrides(g.link, 0)
+	g.apply(version)
+	options := []fluxgate.Option{fluxgate.WithRuleSet(RuleSetID), fluxgate.WithFallback(local), fluxgate.WithOverrides(g.overrides)}
 	if g.MaxWait > 0 {
 		options = append(options, fluxgate.WithWaiting(g.MaxWait, 100))
 	}
@@ -278,8 +280,10 @@ func (g *gateway) decision(op *Op, c *check, began time.Duration, d *fluxgate.De
 		f.Kind = Peeked
 	}
 	receipt := d.Receipt()
+	var rule *rules.Rule // of the last band
 	for b := range d.Bands() {
-		if n := len(f.Rules); n == 0 || f.Rules[n-1].Rule != b.Rule {
+		if rule != b.Rule {
+			rule = b.Rule
 			r := RuleFact{Rule: b.Rule, Bucket: bucketName(b.Rule, c.caller), Status: b.Status, Source: b.Source, Cost: b.Cost}
 			if receipt != nil {
 				for i := range receipt.Takes {
@@ -291,6 +295,9 @@ func (g *gateway) decision(op *Op, c *check, began time.Duration, d *fluxgate.De
 			f.Rules = append(f.Rules, r)
 		}
 		last := &f.Rules[len(f.Rules)-1]
+		if i := len(last.Bands); b.Band != &b.Rule.Bands[i] {
+			last.Rule = applied(last.Rule, i, b.Band)
+		}
 		last.Bands = append(last.Bands, BandFact{b.Limit, b.Remaining, b.Owed, b.Wait, b.FullAfter})
 	}
 	g.record(f)

@@ -22,6 +22,8 @@ type generator struct {
 	counting *rand.Rand
 	// ending draws the rules that end, in the same way.
 	ending *rand.Rand
+	// overriding draws the overrides, in the same way.
+	overriding *generator
 }
 
 // resetsSeen is within which time a connected gateway sees a reset by another one, which
@@ -45,6 +47,7 @@ const path = "/x"
 // do meets: a fault has requests before it, in it and after it.
 func Generate(seed uint64) *History {
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, 20)), h: &History{Seed: seed}, counting: rand.New(rand.NewPCG(seed, 21)), ending: rand.New(rand.NewPCG(seed, 22))} //nolint:gosec // no secret
+	g.overriding = &generator{Rand: rand.New(rand.NewPCG(seed, 23))}                                                                                                    //nolint:gosec // no secret
 	g.lasts = time.Duration(2+g.IntN(10)) * time.Second
 	if g.IntN(8) == 0 {
 		g.lasts *= 4
@@ -70,6 +73,7 @@ func Generate(seed uint64) *History {
 	for range 1 + g.IntN(4) {
 		g.scene()
 	}
+	g.overrides()
 	g.finish()
 	return g.h
 }

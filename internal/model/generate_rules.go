@@ -137,6 +137,33 @@ func (g *generator) band() rules.Band {
 	return g.slots()
 }
 
+// overrides gives some histories overrides, which begin, change and end with versions of the
+// rules, some of which differ in nothing else.
+func (g *generator) overrides() {
+	o := g.overriding
+	if o.IntN(100) >= 25 {
+		return
+	}
+	for range 1 + o.IntN(3) { // more versions, with the same rules
+		from := o.IntN(len(g.h.Versions))
+		g.h.Versions = append(g.h.Versions, slices.Clone(g.h.Versions[from]))
+		g.add(Op{Kind: OpRules, At: time.Duration(o.Int64N(int64(g.lasts))), Version: len(g.h.Versions) - 1, Gateway: All})
+	}
+	for _, list := range g.h.Versions {
+		var of []Override
+		for _, r := range list {
+			if o.chance(60) {
+				over := Override{Rule: r.ID, Caller: one(o, g.callers...), Times: one[rules.Times](o, 10, 100, 500, 2_000, 3_500, 10_000)}
+				if o.chance(30) {
+					over.Until = time.Duration(1 + o.Int64N(int64(g.lasts)))
+				}
+				of = append(of, over)
+			}
+		}
+		g.h.Overrides = append(g.h.Overrides, of)
+	}
+}
+
 // changed changes the rules in one respect.
 func (g *generator) changed(former []rules.Rule) []rules.Rule {
 	list := slices.Clone(former)

@@ -22,6 +22,8 @@ type History struct {
 	// Versions are the versions of the rule set, in the order in which they were written.
 	// All gateways begin with the first one.
 	Versions [][]rules.Rule
+	// Overrides are those of each version. The last versions may have none.
+	Overrides [][]Override
 	// Ops are ordered by time.
 	Ops []Op
 	// Ends is when the last operation has ended and everything has come to rest.

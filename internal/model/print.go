@@ -32,6 +32,9 @@ func (h *History) String() string {
 		for _, r := range rules {
 			fmt.Fprintf(&s, "version %d: %s\n", i, ruleText(&r))
 		}
+		for _, o := range h.overridesOf(i) {
+			fmt.Fprintf(&s, "version %d: %v\n", i, o)
+		}
 	}
 	for i := range h.Ops {
 		fmt.Fprintf(&s, "%v\n", &h.Ops[i])

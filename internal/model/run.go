@@ -247,7 +247,7 @@ func (f *fleet) change(op *Op, index int) {
 			if g.dead.Load() || f.version.Load() != int64(op.Version) {
 				return // a later one is read instead
 			}
-			g.version.Store(int64(op.Version))
+			g.apply(op.Version)
 			f.record(&Fact{Kind: RulesInEffect, Gateway: g.number, Version: op.Version, Began: written, Op: index})
 		})
 	}

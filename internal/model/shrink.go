@@ -18,6 +18,7 @@ func Shrink(h *History, fails func(*History) bool) *History {
 		s.ops()
 		s.gateways()
 		s.versions()
+		s.overrides()
 		s.rules()
 		s.callers()
 		s.numbers()
@@ -64,7 +65,10 @@ func (s *shrinker) try(change func(h *History) bool) bool {
 func (h *History) clone() *History {
 	c := *h
 	c.Gateways, c.Ops = slices.Clone(h.Gateways), slices.Clone(h.Ops)
-	c.Versions = slices.Clone(h.Versions)
+	c.Versions, c.Overrides = slices.Clone(h.Versions), slices.Clone(h.Overrides)
+	for i := range c.Overrides {
+		c.Overrides[i] = slices.Clone(c.Overrides[i])
+	}
 	for i := range c.Versions {
 		c.Versions[i] = slices.Clone(c.Versions[i])
 		for j := range c.Versions[i] {
@@ -123,6 +127,9 @@ func (s *shrinker) versions() {
 				return false
 			}
 			h.Versions = slices.Delete(h.Versions, i, i+1)
+			if i < len(h.Overrides) {
+				h.Overrides = slices.Delete(h.Overrides, i, i+1)
+			}
 			h.Ops = slices.DeleteFunc(h.Ops, func(op Op) bool { return op.Kind == OpRules && op.Version == i })
 			for k := range h.Ops {
 				if op := &h.Ops[k]; op.Version > i {
@@ -132,6 +139,29 @@ func (s *shrinker) versions() {
 			return true
 		})
 	}
+}
+
+// overrides leaves out overrides, and their ends.
+func (s *shrinker) overrides() {
+	for i := range s.best.Overrides {
+		for k := len(s.best.Overrides[i]) - 1; k >= 0; k-- {
+			if !s.try(func(h *History) bool {
+				h.Overrides[i] = slices.Delete(h.Overrides[i], k, k+1)
+				return true
+			}) {
+				s.try(func(h *History) bool {
+					ends := h.Overrides[i][k].Until > 0
+					h.Overrides[i][k].Until = 0
+					return ends
+				})
+			}
+		}
+	}
+	s.try(func(h *History) bool {
+		none := len(h.Overrides) > 0 && !slices.ContainsFunc(h.Overrides, func(list []Override) bool { return len(list) > 0 })
+		h.Overrides = nil
+		return none
+	})
 }
 
 // rules leaves out rules and bands, and what is special about them.

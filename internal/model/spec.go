@@ -26,6 +26,8 @@ const (
 	LineDecision Line = "decision"
 	// LineUntil: a rule applies until its end by the clock of the store, and not after it.
 	LineUntil Line = "until"
+	// LineOverride: an override applies to its caller alone, until its end, in the fallback too.
+	LineOverride Line = "override"
 	// LineRejection: a rejected take changes nothing (I3).
 	LineRejection Line = "rejection"
 	// LineAllOrNothing: a request takes from all its buckets or from none (I4).
@@ -77,6 +79,7 @@ func Check(h *History, facts []Fact) []Violation {
 	s.checkStore()
 	s.checkDecisions()
 	s.checkEnds()
+	s.checkOverrides()
 	s.checkBounds()
 	s.checkLeases()
 	s.checkShares()
@@ -131,14 +134,12 @@ func newSpec(h *History, facts []Fact) *spec {
 		History: h, facts: facts, bands: map[string][]band{}, takes: map[int]*Fact{}, fallback: map[int]*Fact{},
 		decided: map[int]*Fact{}, settled: map[int]*Fact{}, settling: map[int][]*Fact{}, uncharged: map[string]map[uint32]*big.Rat{}, said: map[string]bool{},
 	}
-	for _, rules := range h.Versions {
+	for version, rules := range h.Versions {
 		for i := range rules {
-			for j, b := range rules[i].Bands {
-				if exact, err := b.Exact(j); err == nil {
-					if rules[i].CountRefused {
-						exact = exact.CountRefused()
-					}
-					s.bands[rules[i].ID] = append(s.bands[rules[i].ID], newBand(b, exact))
+			s.addBands(&rules[i], rules[i].Bands)
+			for _, o := range h.overridesOf(version) {
+				if o.Rule == rules[i].ID {
+					s.addBands(&rules[i], h.numbers(version, &rules[i], bucketName(&rules[i], o.Caller), false))
 				}
 			}
 		}
@@ -171,6 +172,15 @@ func newSpec(h *History, facts []Fact) *spec {
 		}
 	}
 	return s
+}
+
+// addBands adds the bands of a rule with some numbers.
+func (s *spec) addBands(r *rules.Rule, numbers []rules.Band) {
+	for j, b := range numbers {
+		if exact, err := r.Exact(b, j); err == nil {
+			s.bands[r.ID] = append(s.bands[r.ID], newBand(b, exact))
+		}
+	}
 }
 
 func (s *spec) violate(line Line, at time.Duration, format string, args ...any) {

@@ -67,10 +67,10 @@ func (s *spec) checkCharges() {
 func (s *spec) settledIn(f *Fact, b *BucketFact, id uint32) map[uint32]*big.Rat {
 	tokens := whole(max(0, b.Actual-b.Cost))
 	settled := map[uint32]*big.Rat{id: tokens}
-	band := s.versionOf(f.Version, b.Rule, id)
+	band := s.versionOf(f.Version, b, id)
 	for i := range s.bands[b.Rule] {
 		other := &s.bands[b.Rule][i]
-		if band == nil || other.exact.ID != id && s.versionOf(f.Version, b.Rule, other.exact.ID) != nil {
+		if band == nil || other.exact.ID != id && s.versionOf(f.Version, b, other.exact.ID) != nil {
 			continue
 		}
 		most := tokens
@@ -84,18 +84,21 @@ func (s *spec) settledIn(f *Fact, b *BucketFact, id uint32) map[uint32]*big.Rat 
 	return settled
 }
 
-// versionOf is the band of a rule that has an id in a version of the rules, or nil.
-func (s *spec) versionOf(version int, rule string, id uint32) *rules.Band {
-	for i := range s.Versions[version] {
-		if r := &s.Versions[version][i]; r.ID == rule {
-			for j := range r.Bands {
-				if exact, err := r.Bands[j].Exact(j); err == nil && exact.ID == id {
-					return &r.Bands[j]
-				}
+// versionOf is the band of a bucket that has an id in a version of the rules, with the least
+// numbers that it has there, or nil.
+func (s *spec) versionOf(version int, b *BucketFact, id uint32) (least *rules.Band) {
+	r := s.ruleIn(version, b.Rule)
+	if r == nil {
+		return nil
+	}
+	for _, numbers := range [][]rules.Band{r.Bands, s.numbers(version, r, b.Bucket, false)} {
+		for j := range numbers {
+			if exact, err := numbers[j].Exact(j); err == nil && exact.ID == id && (least == nil || numbers[j].Capacity < least.Capacity) {
+				least = &numbers[j]
 			}
 		}
 	}
-	return nil
+	return least
 }
 
 func (s *spec) checkReturned(f *Fact, b *BucketFact, numbers *band, charged, returned *big.Rat) {
@@ -132,7 +135,7 @@ type ledger struct {
 // checkConservation checks that a band that regains little shows in the end what was
 // admitted, at its actual cost, and charged.
 func (s *spec) checkConservation() {
-	if len(s.Versions) > 1 || s.any(StoreEmptied, StoreReset, FallbackReset, ClockStepped) {
+	if len(s.Versions) > 1 || len(s.Overrides) > 0 || s.any(StoreEmptied, StoreReset, FallbackReset, ClockStepped) {
 		return
 	}
 	for _, l := range s.ledgers() {
@@ -292,12 +295,7 @@ func (s *spec) refusedLater(f *Fact) bool {
 }
 
 func (s *spec) ruleOf(id string) *rules.Rule {
-	for i := range s.Versions[0] {
-		if s.Versions[0][i].ID == id {
-			return &s.Versions[0][i]
-		}
-	}
-	return nil
+	return s.ruleIn(0, id)
 }
 
 // costOf is what a request costs in a band: its estimate, or what it was settled at. What

@@ -23,35 +23,53 @@ func (s *spec) eras(m *meter) []era {
 	type use struct {
 		written int // the operation, or -1
 		version int
+		ended   bool // the override of the bucket has ended
 	}
 	now := map[int]use{}
-	written := use{-1, 0}
+	written := use{-1, 0, false}
 	var order []use
 	spans := map[use]*era{}
 	note := func(u use, at time.Duration) {
 		if spans[u] == nil {
-			spans[u] = &era{from: at, band: s.numbersOf(m, u.version)}
+			spans[u] = &era{from: at, band: s.numbersOf(m, u.version, u.ended)}
 			order = append(order, u)
 		}
 		spans[u].to = max(spans[u].to, at)
 	}
+	expire := func(until time.Duration) {
+		for gateway, u := range now {
+			end, ends := s.endsAfter(u.version, m.rule, m.bucket)
+			if stepped := s.any(ClockStepped); ends && !u.ended && (end <= until || stepped) {
+				after := use{u.written, u.version, true}
+				if stepped { // it may end at any time, and begin again
+					note(after, spans[u].from)
+					note(u, s.Ends)
+				}
+				note(u, end+s.lag(gateway)+tail)
+				note(after, max(end, spans[u].from))
+				now[gateway] = after
+			}
+		}
+	}
 	note(written, 0)
 	for i := range s.facts {
+		expire(s.facts[i].At)
 		switch f := &s.facts[i]; f.Kind {
 		case RulesWritten:
-			written = use{f.Op, f.Version}
+			written = use{f.Op, f.Version, false}
 		case Started:
 			now[f.Gateway] = written
 			note(written, f.At)
 		case RulesInEffect:
 			note(now[f.Gateway], f.At+tail)
-			now[f.Gateway] = use{f.Op, f.Version}
+			now[f.Gateway] = use{f.Op, f.Version, false}
 			note(now[f.Gateway], f.At)
 		case Stopped, Killed:
 			note(now[f.Gateway], f.At+tail)
 			delete(now, f.Gateway)
 		}
 	}
+	expire(s.Ends + time.Hour)
 	for _, u := range now {
 		note(u, s.Ends+time.Hour)
 	}
@@ -67,16 +85,16 @@ func (s *spec) eras(m *meter) []era {
 	return eras
 }
 
-// numbersOf is the band of a meter in a version of the rules.
-func (s *spec) numbersOf(m *meter, version int) *band {
-	for _, r := range s.Versions[version] {
-		if r.ID != m.rule {
-			continue
-		}
-		for j, b := range r.Bands {
-			if exact, err := b.Exact(j); err == nil && exact.ID == m.id {
-				return s.bandOf(m.rule, &exact)
-			}
+// numbersOf is the band of a meter in a version of the rules, before the end of an override or
+// after it.
+func (s *spec) numbersOf(m *meter, version int, ended bool) *band {
+	r := s.ruleIn(version, m.rule)
+	if r == nil {
+		return nil
+	}
+	for j, b := range s.numbers(version, r, m.bucket, ended) {
+		if exact, err := b.Exact(j); err == nil && exact.ID == m.id {
+			return s.bandOf(m.rule, &exact)
 		}
 	}
 	return nil

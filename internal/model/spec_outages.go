@@ -69,21 +69,23 @@ func (s *spec) outages(bucket string) (all []outage) {
 // until it has charged the store: it does not charge for others.
 func (s *spec) changedIn(bucket string, o *outage) bool {
 	rule, _, _ := strings.Cut(bucket, "@")
-	bands := func(version int) []rules.Band {
-		for i := range s.Versions[version] {
-			if s.Versions[version][i].ID == rule {
-				return s.Versions[version][i].Bands
-			}
+	bands := func(version int, at time.Duration) []rules.Band {
+		end, ends := s.endsAfter(version, rule, bucket)
+		if r := s.ruleIn(version, rule); r != nil {
+			return s.numbers(version, r, bucket, ends && at >= end)
 		}
 		return nil
 	}
-	before := bands(0)
+	before := bands(0, 0)
 	for i := range s.facts {
 		f := &s.facts[i]
 		if f.Gateway != o.gateway || f.Kind != Started && f.Kind != RulesInEffect {
 			continue
 		}
-		now := bands(f.Version)
+		if end, ends := s.endsAfter(f.Version, rule, bucket); ends && (s.any(ClockStepped) || o.from <= end && end <= o.to+recovery) {
+			return true
+		}
+		now := bands(f.Version, f.At)
 		if o.from <= f.At && f.At <= o.to+recovery && !slices.Equal(before, now) {
 			return true
 		}

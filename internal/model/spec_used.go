@@ -32,7 +32,7 @@ type peak struct {
 // checkUsed checks that leases do not starve a bucket: what is not admitted is there, but
 // for the tokens of slices.
 func (s *spec) checkUsed() {
-	if len(s.Versions) > 1 || s.any(StoreEmptied, StoreReset, ClockStepped, Killed, Stopped) || len(s.faults) > 0 {
+	if len(s.Versions) > 1 || len(s.Overrides) > 0 || s.any(StoreEmptied, StoreReset, ClockStepped, Killed, Stopped) || len(s.faults) > 0 {
 		return
 	}
 	debt := map[string]bool{}

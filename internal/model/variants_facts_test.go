@@ -91,6 +91,30 @@ func more(band int, tokens int64) func(f *Fact) {
 	}
 }
 
+// overridden is a take under the numbers of an override.
+func overridden(f *Fact) bool { return ok(f) && f.Caller == "a" && f.Version == 1 }
+
+// decidedBy is decisions for a caller after a time.
+func decidedBy(caller string, at time.Duration) func(f *Fact) bool {
+	return func(f *Fact) bool { return f.Caller == caller && decidedAfter(at)(f) }
+}
+
+// multiplied lets a decision be by its rule with other capacities.
+func multiplied(times int64) func(f *Fact) {
+	return func(f *Fact) {
+		rule := strict("r", hour, plan)
+		if len(f.Rules[0].Bands) == 1 {
+			rule = shared(strict("r", rules.PerSecond(400)))
+		}
+		rule.Bands = slices.Clone(rule.Bands)
+		for i := range rule.Bands {
+			rule.Bands[i].Capacity *= times
+			rule.Bands[i].RefillTokens = rule.Bands[i].Capacity
+		}
+		f.Rules[0].Rule = &rule
+	}
+}
+
 // fromLease is a request that a slice paid.
 func fromLease(f *Fact) bool {
 	return f.Kind == Decided && f.Allowed && len(f.Rules) > 0 && f.Rules[0].Source == store.FromLease
@@ -119,6 +143,11 @@ var variants = map[string]variant{
 		f.Rules = append(f.Rules, RuleFact{Rule: &rules.Rule{ID: "r", Bands: []rules.Band{burst}}})
 	})},
 	"a rule ends early":                   {"until", LineUntil, edit(0, decidedAfter(time.Second), func(f *Fact) { f.Rules = f.Rules[1:] })},
+	"an override refills":                 {"override", LineChange, edit(0, overridden, func(f *Fact) { f.Buckets[0].Bands[0].Remaining, f.Buckets[0].Bands[0].FullAfter = 200, 0 })},
+	"an override of another caller":       {"override", LineOverride, edit(0, decidedBy("b", time.Second), multiplied(2))},
+	"an override does not apply":          {"override", LineOverride, edit(0, decidedBy("a", time.Second), multiplied(1))},
+	"an override outlives its end":        {"override", LineOverride, edit(0, decidedBy("a", 2*time.Second), multiplied(2))},
+	"a slice is kept under old numbers":   {"leased override", LineOverride, edit(0, func(f *Fact) bool { return fromLease(f) && f.Version == 1 }, multiplied(1))},
 	"a new bucket is not full":            {"limits", LineAbsent, edit(0, ok, more(1, -1))},
 	"a rejection takes":                   {"limits", LineRejection, edit(0, later(refused, ok), more(0, -1))},
 	"a refused request takes one bucket":  {"two rules", LineAllOrNothing, edit(0, refused, func(f *Fact) { f.Buckets[1].Granted = 1 })},

@@ -15,11 +15,13 @@ type scene struct {
 	leases   bool
 	wait     time.Duration
 	versions [][]rules.Rule
-	ops      []Op
+	// overrides are those of each version.
+	overrides [][]Override
+	ops       []Op
 }
 
 func (s *scene) history() *History {
-	h := &History{Seed: 1, Begins: 10 * time.Hour, Versions: s.versions, Ops: slices.Clone(s.ops)}
+	h := &History{Seed: 1, Begins: 10 * time.Hour, Versions: s.versions, Overrides: s.overrides, Ops: slices.Clone(s.ops)}
 	for range s.gateways {
 		h.Gateways = append(h.Gateways, Gateway{Leases: s.leases, MaxWait: s.wait, Latency: time.Millisecond})
 	}
@@ -53,6 +55,12 @@ var (
 // after is an operation at a later time.
 func after(at time.Duration, op Op) Op {
 	op.At += at
+	return op
+}
+
+// by is an operation of another caller.
+func by(caller string, op Op) Op {
+	op.Caller = caller
 	return op
 }
 
@@ -126,7 +134,14 @@ var scenes = map[string]scene{
 	"reset": {gateways: 2, versions: rulesOf(strict("r", hour)), ops: []Op{requests, {Kind: OpReset, At: time.Second, Rule: "r"}}},
 	"clock": {gateways: 1, versions: rulesOf(strict("r", burst)), ops: []Op{requests, {Kind: OpStep, At: 1500 * time.Millisecond, Step: -5 * time.Second, Gateway: All}}},
 	"until": {gateways: 2, versions: rulesOf(ending(strict("r", burst)), strict("s", hour)), ops: []Op{requests}},
-	"idle":  {gateways: 1, versions: rulesOf(strict("r", burst)), ops: []Op{requests, after(20*time.Second, requests)}},
+	"override": {gateways: 2, versions: [][]rules.Rule{{strict("r", hour, plan)}, {strict("r", hour, plan)}},
+		overrides: [][]Override{nil, {{Rule: "r", Caller: "a", Times: 2_000, Until: 1500 * time.Millisecond}}},
+		ops:       []Op{requests, by("b", requests), {Kind: OpRules, At: 500 * time.Millisecond, Version: 1, Gateway: All}}},
+	"leased override": {gateways: 2, leases: true, versions: [][]rules.Rule{{shared(strict("r", rules.PerSecond(400)))}, {shared(strict("r", rules.PerSecond(400)))}},
+		overrides: [][]Override{nil, {{Rule: "r", Caller: "a", Times: 2_000}}},
+		ops: []Op{{Kind: OpCheck, Gateway: All, Caller: "a", N: 900, Span: 1500 * time.Millisecond, Actual: Never},
+			{Kind: OpRules, At: 500 * time.Millisecond, Version: 1, Gateway: All}}},
+	"idle": {gateways: 1, versions: rulesOf(strict("r", burst)), ops: []Op{requests, after(20*time.Second, requests)}},
 }
 
 // variant is a faulty variant of the system: what it changes in the facts of a scene, and

@@ -53,7 +53,11 @@ func (a *Announcer) Announce(ctx context.Context, id string, revision int64) err
 // is logged and does not undo the change: others find it by polling. A nil
 // logger means slog.Default().
 func Announcing(editor rules.Editor, announcer *Announcer, logger *slog.Logger) rules.Editor {
-	return &announcing{Editor: editor, announcer: announcer, log: cmp.Or(logger, slog.Default())}
+	a := &announcing{Editor: editor, announcer: announcer, log: cmp.Or(logger, slog.Default())}
+	if overrides, ok := editor.(rules.OverrideEditor); ok {
+		return &announcingOverrides{a, overrides}
+	}
+	return a
 }
 
 type announcing struct {
@@ -87,4 +91,19 @@ func (a *announcing) announce(ctx context.Context, id string, revision int64) {
 	if err := a.announcer.Announce(ctx, id, revision); err != nil {
 		a.log.Warn("cannot announce a change; servers find it by polling", "ruleSet", id, "revision", revision, "error", err)
 	}
+}
+
+// announcingOverrides is an editor that announces changes of overrides too.
+type announcingOverrides struct {
+	*announcing
+	rules.OverrideEditor
+}
+
+// PutOverrides implements [rules.OverrideEditor].
+func (a *announcingOverrides) PutOverrides(ctx context.Context, ruleSet string, changes []rules.Override) (int64, error) {
+	revision, err := a.OverrideEditor.PutOverrides(ctx, ruleSet, changes)
+	if err == nil {
+		a.announce(ctx, ruleSet, 0)
+	}
+	return revision, err
 }

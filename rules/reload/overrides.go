@@ -10,10 +10,23 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
+// UseOverrides reads all overrides of the rule sets in use into others, and keeps these up to
+// date instead: for an engine that replaces another one and has another store. Errors are in
+// the status.
+func (r *Reloader) UseOverrides(ctx context.Context, overrides *fluxgate.Overrides) {
+	r.overrides.Store(overrides)
+	r.refreshOverrides(ctx, r.sets.all())
+}
+
 // refreshOverrides reads the overrides of rule sets that have changed. Errors are in the status.
 func (r *Reloader) refreshOverrides(ctx context.Context, sets []*ruleSet) {
+	r.readOverrides(ctx, sets, func(s *ruleSet) *fluxgate.Compiled { return s.current.Load() })
+}
+
+// readOverrides reads the overrides of rule sets for versions of them.
+func (r *Reloader) readOverrides(ctx context.Context, sets []*ruleSet, versionOf func(*ruleSet) *fluxgate.Compiled) {
 	source, ok := r.source.(rules.Overrides)
-	if !ok || r.config.Overrides == nil {
+	if !ok || r.overrides.Load() == nil {
 		return
 	}
 	ids := make([]string, len(sets))
@@ -28,7 +41,7 @@ func (r *Reloader) refreshOverrides(ctx context.Context, sets []*ruleSet) {
 	for _, s := range sets {
 		err := unknown
 		if err == nil {
-			err = r.updateOverrides(ctx, source, s, revisions[s.id])
+			err = r.updateOverrides(ctx, source, s, versionOf(s), revisions[s.id])
 		}
 		if ctx.Err() == nil {
 			r.overridesRead(s, err)
@@ -52,20 +65,22 @@ func (r *Reloader) overridesRead(s *ruleSet, err error) {
 }
 
 // updateOverrides brings the overrides of a rule set to a revision.
-func (r *Reloader) updateOverrides(ctx context.Context, source rules.Overrides, s *ruleSet, revision int64) error {
+func (r *Reloader) updateOverrides(
+	ctx context.Context, source rules.Overrides, s *ruleSet, set *fluxgate.Compiled, revision int64,
+) error {
 	if err := s.overriding.Acquire(ctx, 1); err != nil {
 		return err
 	}
 	defer s.overriding.Release(1)
-	set, table := s.current.Load(), r.config.Overrides
+	table := r.overrides.Load()
 	if set == nil {
 		table.Drop(s.id)
 		s.overrides = overridesKnown{}
 		return nil
 	}
 	known := s.overrides
-	whole := known.set == nil || known.set != set && table.Stale(set)
-	if s.overrides.set = set; !whole && known.revision == revision {
+	whole := known.set == nil || known.in != table || known.set != set && table.Stale(set)
+	if s.overrides.set, s.overrides.in = set, table; !whole && known.revision == revision {
 		return nil
 	}
 	next, changes, err := known.revision, 0, error(nil)
@@ -123,13 +138,14 @@ func (r *Reloader) overridePages(ctx context.Context, source rules.Overrides, id
 type overridesKnown struct {
 	revision int64
 	set      *fluxgate.Compiled // which they were applied to
+	in       *fluxgate.Overrides
 }
 
 // dropOverrides drops those of rule sets that are not in memory any more.
 func (r *Reloader) dropOverrides(ruleSets ...string) {
-	if r.config.Overrides != nil {
+	if table := r.overrides.Load(); table != nil {
 		for _, id := range ruleSets {
-			r.config.Overrides.Drop(id)
+			table.Drop(id)
 		}
 	}
 }

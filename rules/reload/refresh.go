@@ -174,6 +174,8 @@ func (r *Reloader) load(ctx context.Context, s *ruleSet, head rules.Head) {
 		r.failed(ctx, s, err, head.Revision)
 		return
 	}
+	// Before the first version, or one with other keys, decides requests.
+	r.readOverrides(ctx, []*ruleSet{s}, func(*ruleSet) *fluxgate.Compiled { return set })
 	s.install(set, version.Revision, FromSource)
 	r.trim() // before a waiting request goes on
 	r.confirm(s)

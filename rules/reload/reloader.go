@@ -45,6 +45,7 @@ type Reloader struct {
 	// refreshing is held while several rule sets are refreshed.
 	refreshing *semaphore.Weighted
 	work       *background.Group
+	overrides  atomic.Pointer[fluxgate.Overrides] // may be nil
 }
 
 var _ fluxgate.RuleSets = (*Reloader)(nil)
@@ -75,6 +76,7 @@ func Start(ctx context.Context, source rules.Source, config Config) (*Reloader, 
 		unknown: logthrottle.New(time.Minute), malformed: logthrottle.New(time.Minute), unheard: logthrottle.New(time.Minute),
 		firstLoads: logthrottle.New(time.Second), turned: logthrottle.New(time.Minute), drops: logthrottle.New(time.Minute),
 	}
+	r.overrides.Store(config.Overrides)
 	for _, id := range config.RuleSets {
 		if s, fresh := r.sets.add(id, true); fresh {
 			r.fromCopy(s)

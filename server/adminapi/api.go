@@ -98,6 +98,7 @@ func New(config Config) (*API, error) {
 	a.registerHistory()
 	a.registerExplain()
 	a.registerBuckets()
+	a.registerOverrides()
 	a.registerInsight()
 	a.registerAbout()
 	schemas := a.huma.OpenAPI().Components.Schemas.Map()

@@ -42,7 +42,7 @@ func (a *API) save(ctx context.Context, ruleSet string, on *Condition, do func(r
 	}
 	attempt := attemptOf(ctx)
 	attempt.record.Before, attempt.record.Comment = base, on.Comment
-	change := rules.Change{Base: base, Author: callerOf(ctx).who.Name, Comment: on.Comment}
+	change := rules.Change{Base: base, Author: callerOf(ctx).who.Name, Comment: on.Comment, Force: on.Force}
 	if err := change.Check(); err != nil {
 		return nil, admin.NewProblem(http.StatusUnprocessableEntity, admin.KindValidation, err.Error())
 	}

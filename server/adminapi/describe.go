@@ -51,6 +51,7 @@ func describe(version string) huma.Config {
 			Tags: []*huma.Tag{
 				{Name: tagRuleSets, Description: "Rule sets and their rules."},
 				{Name: tagHistory, Description: "Revisions, their authors, and restoring."},
+				{Name: tagOverrides, Description: "Other numbers of a rule for single callers."},
 				{Name: tagDecisions, Description: "Explain decisions, and show and reset buckets."},
 				{Name: tagInsight, Description: "What happens now: rates, servers and callers."},
 				{Name: tagAbout, Description: "The caller and the audit."},
@@ -79,6 +80,7 @@ const (
 	tagRuleSets  = "rule sets"
 	tagHistory   = "history"
 	tagDecisions = "decisions"
+	tagOverrides = "overrides"
 	tagInsight   = "insight"
 	tagAbout     = "about"
 )

@@ -85,12 +85,13 @@ func start(t testing.TB, change ...func(*settings)) *rig {
 		s.store, err = memstore.New(memstore.Config{})
 		do(t, err)
 	}
-	loaded, err := reload.Start(t.Context(), s.source, reload.Config{Strategy: reload.Polling, FirstWait: time.Minute})
+	overrides := fluxgate.NewOverrides(s.store, 0)
+	loaded, err := reload.Start(t.Context(), s.source, reload.Config{Strategy: reload.Polling, FirstWait: time.Minute, Overrides: overrides})
 	do(t, err)
 	t.Cleanup(func() { do(t, loaded.Close()) })
 	recorder := insight.NewRecorder(insight.RecorderConfig{Engine: func() *fluxgate.Engine { return r.engine }})
 	r.insight = insight.New(recorder, insight.Config{})
-	r.engine, err = fluxgate.New(s.store, loaded, fluxgate.WithObserver(telemetry.New(telemetry.Config{Recorder: recorder})), fluxgate.WithOnFailure(rules.FailClosed))
+	r.engine, err = fluxgate.New(s.store, loaded, fluxgate.WithObserver(telemetry.New(telemetry.Config{Recorder: recorder})), fluxgate.WithOnFailure(rules.FailClosed), fluxgate.WithOverrides(overrides))
 	do(t, err)
 	r.op = admin.NewDirect(s.source, func() *fluxgate.Engine { return r.engine }, "")
 	r.api, err = adminapi.New(adminapi.Config{

@@ -35,7 +35,7 @@ func malformed() [][]string {
 		{post, mine + "/revisions/0/restore"}, {post, mine + "/revisions/x/restore"}, {post, mine + "/revisions/9/restore"},
 		{put, "/v1/rule-sets/a%20b", setOf("a", 5)}, {del, "/v1/rule-sets/a%20b"}, {del, mine + "/rules/a%20b"}, {put, mine + "/rules/a%20b", ruleOf("a", 5)},
 		{put, mine + "?comment=" + strings.Repeat("a", 1_025), setOf("mine", 9)}, {put, mine + "?comment=%00", setOf("mine", 9)}, {put, mine + "?comment=%FF", setOf("mine", 9)},
-		{put, mine + "?comment=%1B%5B31m", setOf("mine", 9)}, {put, mine + "?comment=" + strings.Repeat("%C3%A4", 600), setOf("mine", 9)}, {put, mine + "?force=true", setOf("mine", 9)},
+		{put, mine + "?comment=%1B%5B31m", setOf("mine", 9)}, {put, mine + "?comment=" + strings.Repeat("%C3%A4", 600), setOf("mine", 9)}, {put, mine + "?force=perhaps", setOf("mine", 9)}, {put, mine + "?forced=true", setOf("mine", 9)},
 		{put, mine}, {post, mine + "/rules"}, {post, "/v1/validate"}, {post, mine + "/explain"}, {post, mine + "/buckets/reset"}, {post, mine + "/buckets/peek"},
 		{put, mine, setOf("mine", 9), "Content-Type", "text/plain"}, {put, mine, setOf("mine", 9), "Content-Type", "application/xml"},
 		{put, mine, setOf("mine", 9), "Content-Type", "application/x-www-form-urlencoded"}, {put, mine, setOf("mine", 9), "Content-Type", "multipart/form-data"},
@@ -56,6 +56,9 @@ func malformed() [][]string {
 		{post, mine + "/buckets/reset", `{"rule":"mine-0","key":"00112233445566778899aabbccddeeff0011223344556677","request":{}}`}, {post, mine + "/buckets/reset", `{"request":{}}`},
 		{post, mine + "/buckets/reset", `{"rule":"mine-0","request":{"ip":"x"}}`}, {post, mine + "/buckets/reset", `{"rule":"none"}`},
 		{post, mine + "/buckets/reset", `{"rule":"mine-0","request":{"ruleSet":"yours"}}`},
+		{get, mine + "/overrides?after=" + strings.Repeat("a", 33)}, {get, mine + "/overrides?after=none"}, {get, mine + "/overrides/none"}, {get, mine + "/overrides/" + strings.Repeat("0", 32)},
+		{put, mine + "/overrides"}, {put, mine + "/overrides", "null"}, {put, mine + "/overrides", `{"overrides":7}`}, {put, mine + "/overrides", `{"overrides":[null]}`}, {put, mine + "/overrides", `{"overrides":[` + deep + `]}`},
+		{put, mine + "/overrides", `{"overrides":[{"ruleId":"mine-0","identity":{},"times":1e9}]}`}, {put, mine + "/overrides?dryRun=perhaps", `{"overrides":[]}`}, {del, mine + "/overrides/" + strings.Repeat("0", 32)},
 	}
 	return all
 }

@@ -50,6 +50,8 @@ type shared struct {
 type Options struct {
 	// Rules are the rule sets in effect.
 	Rules fluxgate.RuleSets
+	// Overrides reads the overrides for an engine before it decides. It may be nil.
+	Overrides func(ctx context.Context, overrides *fluxgate.Overrides)
 	// Observer observes the decisions.
 	Observer fluxgate.Observer
 	// Wait is how long Open waits for Redis.
@@ -76,13 +78,13 @@ func (p *Plane) Open(ctx context.Context, options Options) error {
 	p.options, p.tasks = options, background.New(ctx)
 	if !p.config.Redis.Enabled {
 		p.log.Warn("Redis is disabled: limits apply to each server separately")
-		return p.use(p.local, nil)
+		return p.use(ctx, p.local, nil)
 	}
 	began := time.Now()
 	p.began.Store(&began)
 	var from string
 	p.assumed, from = backend.AssumedServers(p.config)
-	if err := p.use(unavailableStore{salt: p.local.Salt(), servers: p.assumed}, p.local); err != nil {
+	if err := p.use(ctx, unavailableStore{salt: p.local.Salt(), servers: p.assumed}, p.local); err != nil {
 		return err
 	}
 	if folder := p.config.Rules.Copies; folder != "" && !options.Tool {
@@ -163,7 +165,7 @@ func (p *Plane) useRedis(ctx context.Context) error {
 		s.leases = lease.New(redis, lease.Config{})
 		s.Store = s.leases
 	}
-	if err := p.use(s.Store, p.local); err != nil {
+	if err := p.use(ctx, s.Store, p.local); err != nil {
 		return errors.Join(err, s.Close())
 	}
 	p.shared.Store(s)
@@ -174,8 +176,12 @@ func (p *Plane) useRedis(ctx context.Context) error {
 }
 
 // use builds the engine over a store. local is its fallback.
-func (p *Plane) use(buckets store.Store, local store.Fallback) error {
+func (p *Plane) use(ctx context.Context, buckets store.Store, local store.Fallback) error {
 	c := p.config
+	overrides := fluxgate.NewOverrides(buckets, c.RateLimit.IPv6Prefix)
+	if p.options.Overrides != nil {
+		p.options.Overrides(ctx, overrides)
+	}
 	options := []fluxgate.Option{
 		fluxgate.WithMissingRule(c.RateLimit.MissingRuleBehavior == config.MissingAllow),
 		fluxgate.WithKnownRuleSets(),
@@ -184,6 +190,7 @@ func (p *Plane) use(buckets store.Store, local store.Fallback) error {
 		fluxgate.WithOnFailure(c.RateLimit.OnFailure),
 		fluxgate.WithIPv6Prefix(c.RateLimit.IPv6Prefix),
 		fluxgate.WithObserver(p.options.Observer),
+		fluxgate.WithOverrides(overrides),
 	}
 	if c.NeedsDefaultRuleSet() {
 		options = append(options, fluxgate.WithRuleSet(c.RateLimit.DefaultRuleSetID))

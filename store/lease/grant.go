@@ -54,7 +54,7 @@ func (l *lease) answered(sent time.Time, asked, cost int64, result *store.Result
 // keep adds a slice. What is left of two others makes one, which ends with the first.
 func (l *lease) keep(now time.Time, s slice) {
 	if l.ended {
-		l.counts.wasted.Add(s.left)
+		l.lose(s.left, s.at)
 		return
 	}
 	place := 0
@@ -114,18 +114,39 @@ func (l *lease) unused(current int64) bool {
 }
 
 // end makes the lease void, and returns what is left of it.
-func (l *lease) end(now time.Time) []store.Taken {
+func (l *lease) end(now time.Time) store.Takes {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ended = true
-	var left []store.Taken
+	var left store.Takes
 	for i := range l.slices {
 		if n := l.live(i, now); n > 0 {
-			left = append(left, store.Taken{
-				Key: l.key, Bands: l.bands, Cost: n, Asked: n, Source: store.FromLease, At: l.slices[i].at,
-			})
+			left = append(left, l.taken(n, l.slices[i].at))
 			l.waste(i)
 		}
 	}
 	return left
+}
+
+func (l *lease) taken(n, at int64) store.Taken {
+	return store.Taken{Key: l.key, Bands: l.bands, Cost: n, Asked: n, Source: store.FromLease, At: at}
+}
+
+// change ends the lease because the bucket has other numbers, and gives back what is left.
+func (l *lease) change(now time.Time) {
+	l.mu.Lock()
+	l.changed = true
+	l.mu.Unlock()
+	if left := l.end(now); len(left) > 0 {
+		l.returns(left)
+	}
+}
+
+// lose counts tokens that cannot be spent any more. Those of a bucket with other numbers are
+// given back. The lock is held.
+func (l *lease) lose(n, at int64) {
+	l.counts.wasted.Add(n)
+	if l.changed {
+		l.returns(store.Takes{l.taken(n, at)})
+	}
 }

@@ -50,8 +50,11 @@ type lease struct {
 
 	mu     sync.Mutex
 	slices [2]slice
-	ended  bool // what comes back is lost
-	asks   asker
+	ended  bool // what comes back is lost, unless the bucket has other numbers now
+	// returns gives tokens back to the store.
+	returns func(store.Takes)
+	changed bool
+	asks    asker
 	// epoch is the number of the current one. demand is that of it and of the one before.
 	epoch  int64
 	demand [2]demand
@@ -296,6 +299,6 @@ func (l *lease) giveBack(p *part, now time.Time) {
 	if p.from.at == p.at && now.Before(p.from.until) && !l.ended {
 		p.from.left += p.demand.Cost
 	} else {
-		l.counts.wasted.Add(p.demand.Cost)
+		l.lose(p.demand.Cost, p.at)
 	}
 }

@@ -20,6 +20,7 @@ type leases struct {
 	start    time.Time
 	gateways func() int
 	counts   *counts
+	returns  func(store.Takes)
 }
 
 // epoch returns the number of the current one.
@@ -57,17 +58,22 @@ func (t *leases) pause(demands []store.Demand, generation uint64, now time.Time)
 }
 
 // of returns the lease for a demand, or nil if there is none and the bucket is not hot.
-func (t *leases) of(d *store.Demand, current int64, generation uint64) *lease {
-	if !t.fits(d) {
-		return nil
-	}
-	place := t.place(d.Key.ID)
+func (t *leases) of(d *store.Demand, now time.Time, generation uint64) *lease {
+	current, place := t.epoch(now), t.place(d.Key.ID)
 	there := place.Load()
-	if there != nil && there.isOf(d, generation) {
-		return there
-	}
 	another := there == nil || there.key.ID != d.Key.ID
+	if !another && there.generation == generation && !sameBands(there.bands, d.Bands) {
+		if !place.CompareAndSwap(there, nil) {
+			return nil // another request was faster
+		}
+		there.change(now)
+		there = nil
+	}
 	switch {
+	case !t.fits(d):
+		return nil
+	case there != nil && there.isOf(d, generation):
+		return there
 	case largest(capacity(d.Bands), t.gateways()) < minSlice, slow(d.Bands),
 		another && !d.Leased && !t.hot(d.Key.ID, current),
 		another && there != nil && !there.unused(current):
@@ -75,19 +81,19 @@ func (t *leases) of(d *store.Demand, current int64, generation uint64) *lease {
 	}
 	fresh := &lease{
 		key: d.Key, bands: d.Bands, generation: generation, capacity: capacity(d.Bands),
-		gateways: t.gateways, counts: t.counts,
+		gateways: t.gateways, counts: t.counts, returns: t.returns,
 	}
 	if another {
 		fresh.epoch, fresh.demand[0].requests = current, hotRequests-2 // the next request is worth a slice
 	}
 	if !place.CompareAndSwap(there, fresh) {
-		if there = place.Load(); there.isOf(d, generation) {
+		if there = place.Load(); there != nil && there.isOf(d, generation) {
 			return there // another request of a crowd was faster
 		}
 		return nil
 	}
 	if there != nil {
-		there.end(time.Time{}) // what it holds is lost
+		there.end(now) // what it holds is lost
 	}
 	return fresh
 }

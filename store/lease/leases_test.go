@@ -513,6 +513,39 @@ func TestLease_Void(t *testing.T) {
 	})
 }
 
+// What is left of a slice when the bucket gets other numbers goes back to the store, whether
+// the new numbers can be leased or not, also what is granted meanwhile.
+func TestLease_ChangedNumbers(t *testing.T) {
+	for name, band := range map[string]rules.Band{
+		"more":     {Capacity: 200_000, RefillTokens: 200, Refill: time.Second},
+		"too slow": {Capacity: 100_000, RefillTokens: 1, Refill: time.Hour},
+		"few":      {Capacity: 10, RefillTokens: 10, Refill: time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
+				s, d := gateway(), demand("a", 1, large)
+				admitted := f.load(s, d, 10_000, 500*time.Millisecond)
+				f.untilFresh(s, d)
+				for f.calls.Store(0); f.calls.Load() == 0; synctest.Wait() {
+					f.take(s, d) // the next slice is on its way
+				}
+				held := s.Stats().Held
+				before := f.taken.Load()
+				changed := f.take(s, demand("a", 1, band)).Results[0]
+				time.Sleep(time.Second)
+				synctest.Wait()
+				stats := s.Stats()
+				if held == 0 || stats.Held > 0 || changed.Source != store.FromStore {
+					t.Errorf("%d were held before and %+v now, after %+v", held, stats, changed)
+				}
+				if back := before - f.taken.Load(); back < held/2 && name != "few" {
+					t.Errorf("%d of %d came back, of %d admitted", back, held, admitted)
+				}
+			})
+		})
+	}
+}
+
 // A slice that is granted after a reset is lost too, and counted.
 func TestLease_VoidGrant(t *testing.T) {
 	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {

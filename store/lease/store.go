@@ -45,7 +45,8 @@ func New(buckets store.Store, config Config) *Store {
 	if s.start == nil {
 		s.start = func(call func()) { go call() }
 	}
-	s.leases, s.refusals.resets = &leases{start: s.now(), gateways: s.Gateways, counts: &s.counts}, s.Resets
+	s.leases = &leases{start: s.now(), gateways: s.Gateways, counts: &s.counts, returns: s.giveBack}
+	s.refusals.resets = s.Resets
 	return s
 }
 
@@ -98,6 +99,19 @@ func (s *Store) begin() bool {
 		s.asks.Add(1)
 	}
 	return !s.closed
+}
+
+// giveBack gives tokens of slices back as far as possible, in parallel to requests.
+func (s *Store) giveBack(left store.Takes) {
+	if !s.begin() {
+		return
+	}
+	s.start(func() {
+		defer s.asks.Done()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_, _ = s.Settle(ctx, left, left.Same(0)) // what does not come back refills
+	})
 }
 
 // Close gives the tokens of the slices back as far as possible, and closes the wrapped

@@ -149,7 +149,7 @@ func (s *Store) plan(ctx context.Context, c *call) error {
 	asks, waits := false, 0
 	for i := range c.demands {
 		d := &c.demands[i]
-		l := s.leases.of(d, c.epoch, c.generation)
+		l := s.leases.of(d, c.now, c.generation)
 		c.parts = append(c.parts, part{demand: d, lease: l, joint: len(c.demands) > 1})
 		if l == nil {
 			continue

@@ -1,0 +1,161 @@
+package adminapi_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/server/audit"
+)
+
+// overriddenRules has a rule by user and one by API key.
+const overriddenRules = `{"id":"mine","rules":[
+	{"id":"user","limitScope":"USER_ID","bands":[{"capacity":10,"refill":"24h"}]},
+	{"id":"key","limitScope":"API_KEY","bands":[{"label":"day","capacity":10,"refill":"24h"}]}]}`
+
+func (r *rig) limit(t *testing.T, rule string, req fluxgate.Request) int64 {
+	t.Helper()
+	req.RuleSet = "mine"
+	buckets, err := r.engine.Buckets(t.Context(), &req, rule)
+	do(t, err)
+	return buckets[0].Bands[0].Limit
+}
+
+// An override is in effect on this server when its change is answered, and ends when it is
+// deleted.
+func TestOverrides(t *testing.T) {
+	r := start(t)
+	r.create(t, mine, overriddenRules)
+	body := `{"overrides":[{"ruleId":"user","identity":{"userId":"acme"},"times":2.5,"until":"2999-01-01T00:00:00Z","reason":"launch"},
+		{"ruleId":"key","identity":{"apiKey":"sesame-open"},"bands":[{"label":"day","capacity":77,"refill":"24h"}]}]}`
+	var done admin.OverridesChanged
+	r.send(t, http.MethodPut, mine+"/overrides?dryRun=true", body).want(t, http.StatusOK)
+	if got := r.limit(t, "user", fluxgate.Request{UserID: "acme"}); got != 10 {
+		t.Errorf("after a dry run the limit is %d, not 10", got)
+	}
+	r.send(t, http.MethodPut, mine+"/overrides", body).want(t, http.StatusOK).into(t, &done)
+	if len(done.IDs) != 2 || done.Revision != 2 {
+		t.Errorf("answers %+v", done)
+	}
+	if user, key := r.limit(t, "user", fluxgate.Request{UserID: "acme"}), r.limit(t, "key", fluxgate.Request{APIKey: "sesame-open"}); user != 25 || key != 77 {
+		t.Errorf("the limits are %d and %d, not 25 and 77", user, key)
+	}
+	last := r.audit.Recent(0, 1, nil)[0]
+	if last.Operation != "put-overrides" || last.Outcome != audit.Changed || !strings.Contains(string(last.Changes), "launch") || strings.Contains(string(last.Changes), "sesame") {
+		t.Errorf("the audit has %+v with %s", last, last.Changes)
+	}
+	var page admin.Overrides
+	got := r.send(t, http.MethodGet, mine+"/overrides?limit=1", "", "Authorization", "Bearer "+tokenRead).want(t, http.StatusOK)
+	got.into(t, &page)
+	if len(page.Overrides) != 1 || page.Overrides[0].Rule != "user" || page.Overrides[0].Author != "token:writer" || page.Overrides[0].At == nil || page.Next == "" {
+		t.Errorf("the first page is %s", got.body)
+	}
+	got = r.send(t, http.MethodGet, mine+"/overrides?limit=5&after="+page.Next, "").want(t, http.StatusOK)
+	if !strings.Contains(got.body, `"capacity":77`) || strings.Contains(got.body, "sesame") || !strings.Contains(got.body, "sha256:") {
+		t.Errorf("the last page is %s", got.body)
+	}
+	got = r.send(t, http.MethodGet, mine+"/overrides/"+done.IDs[0], "").want(t, http.StatusOK)
+	if !strings.Contains(got.body, `"times":2.5`) {
+		t.Errorf("answers %s", got.body)
+	}
+	x := r.explain(t, "mine", `{"userId":"acme"}`)
+	if over := x.Rules[1].Override; over == nil || over.Times != 2_500 || over.Until == nil {
+		t.Errorf("explained as %+v", x.Rules)
+	}
+	r.send(t, http.MethodDelete, mine+"/overrides/"+done.IDs[0], "").want(t, http.StatusOK)
+	r.send(t, http.MethodDelete, mine+"/overrides/"+done.IDs[0], "").want(t, http.StatusNotFound)
+	if got := r.limit(t, "user", fluxgate.Request{UserID: "acme"}); got != 10 {
+		t.Errorf("after the deletion the limit is %d, not 10", got)
+	}
+}
+
+func TestOverrides_Conflict(t *testing.T) {
+	r := start(t)
+	r.create(t, mine, overriddenRules)
+	put := func(times string, revision int) answer {
+		t.Helper()
+		return r.send(t, http.MethodPut, mine+"/overrides",
+			fmt.Sprintf(`{"overrides":[{"ruleId":"user","identity":{"userId":"acme"},"times":%s,"revision":%d}]}`, times, revision))
+	}
+	put("2", -1).want(t, http.StatusOK)
+	put("3", -1).want(t, http.StatusPreconditionFailed)
+	put("3", 1).want(t, http.StatusOK)
+	if p := put("4", 1).want(t, http.StatusPreconditionFailed).problem(t); p.Kind != admin.KindConflict || !strings.Contains(p.Detail, "revision 2") {
+		t.Errorf("answers %+v", p)
+	}
+	if got := r.limit(t, "user", fluxgate.Request{UserID: "acme"}); got != 30 {
+		t.Errorf("the limit is %d, not 30", got)
+	}
+}
+
+// All that is wrong is named, by position, and nothing is written.
+func TestOverrides_Invalid(t *testing.T) {
+	r := start(t)
+	r.create(t, mine, overriddenRules)
+	ok := `{"ruleId":"user","identity":{"userId":"acme"},"times":2}`
+	for name, c := range map[string]struct{ body, want string }{
+		"another rule":  {ok + `,{"ruleId":"other","identity":{},"times":2}`, "body.overrides[1]"},
+		"another part":  {ok + `,{"ruleId":"user","identity":{"ip":"192.0.2.1"},"times":2}`, "has no userId"},
+		"the same":      {ok + "," + ok, "the same rule and identity as override 0"},
+		"no times":      {`{"ruleId":"user","identity":{"userId":"acme"}}`, "either times or bands"},
+		"a wrong times": {`{"ruleId":"user","identity":{"userId":"acme"},"times":-1}`, "times"},
+		"too large":     {`{"ruleId":"user","identity":{"userId":"acme"},"times":1000000000000000}`, "53-bit"},
+		"a number":      {`{"ruleId":"key","identity":{"apiKey":123456789},"times":1}`, "must be a string"},
+		"not an object": {"7", "must be an object"},
+	} {
+		got := r.send(t, http.MethodPut, mine+"/overrides", `{"overrides":[`+c.body+`]}`)
+		if got.status != http.StatusUnprocessableEntity || !strings.Contains(got.body, c.want) || strings.Contains(got.body, "123456789") {
+			t.Errorf("%s is answered with %d: %s", name, got.status, got.body)
+		}
+	}
+	r.send(t, http.MethodPut, mine+"/overrides", `[]`).want(t, http.StatusBadRequest)
+	if all, err := r.rules.ListOverrides(t.Context(), "mine", "", 10); err != nil || len(all) > 0 {
+		t.Errorf("%v were written: %v", all, err)
+	}
+	many := strings.Repeat(ok+",", admin.MaxOverrides) + ok
+	r.send(t, http.MethodPut, mine+"/overrides", `{"overrides":[`+many+`]}`).want(t, http.StatusUnprocessableEntity)
+}
+
+// A change of rules with which overrides do not fit any more needs force.
+func TestOverrides_Unfit(t *testing.T) {
+	r := start(t)
+	r.create(t, mine, overriddenRules)
+	r.send(t, http.MethodPut, mine+"/overrides", `{"overrides":[{"ruleId":"user","identity":{"userId":"acme"},"times":2}]}`).want(t, http.StatusOK)
+	if p := r.send(t, http.MethodDelete, mine+"/rules/user", "", "If-Match", `"1"`).want(t, http.StatusConflict).problem(t); !strings.Contains(p.Detail, "force") {
+		t.Errorf("answers %+v", p)
+	}
+	r.send(t, http.MethodDelete, mine+"/rules/key", "", "If-Match", `"1"`).want(t, http.StatusOK)
+	r.send(t, http.MethodDelete, mine+"/rules/user?force=true", "", "If-Match", `"2"`).want(t, http.StatusOK)
+	set, err := rules.NewSet("mine")
+	do(t, err)
+	if p := r.engine.Overrides().Problems(set); len(p) != 1 {
+		t.Errorf("problems %v", p)
+	}
+	var page admin.Overrides
+	r.send(t, http.MethodGet, mine+"/overrides", "").want(t, http.StatusOK).into(t, &page)
+	r.send(t, http.MethodDelete, mine+"/overrides/"+page.Overrides[0].ID, "").want(t, http.StatusOK) // without its rule
+}
+
+func TestOverrides_Access(t *testing.T) {
+	r := start(t)
+	r.create(t, mine, overriddenRules)
+	r.create(t, yours, strings.ReplaceAll(overriddenRules, "mine", "yours"))
+	body := `{"overrides":[{"ruleId":"user","identity":{"userId":"acme"},"times":2,"author":"token:someone","ruleSetId":"yours"}]}`
+	for _, token := range []string{tokenRead, tokenCheck} {
+		r.send(t, http.MethodPut, mine+"/overrides", body, "Authorization", "Bearer "+token).want(t, http.StatusForbidden)
+	}
+	tenant := []string{"Authorization", "Bearer " + tokenOne}
+	r.send(t, http.MethodPut, yours+"/overrides", body, tenant...).want(t, http.StatusForbidden)
+	r.send(t, http.MethodGet, yours+"/overrides", "", tenant...).want(t, http.StatusForbidden)
+	var done admin.OverridesChanged
+	r.send(t, http.MethodPut, mine+"/overrides", body, tenant...).want(t, http.StatusOK).into(t, &done)
+	r.send(t, http.MethodGet, yours+"/overrides/"+done.IDs[0], "", tenant...).want(t, http.StatusForbidden)
+	r.send(t, http.MethodGet, yours+"/overrides/"+done.IDs[0], "").want(t, http.StatusNotFound)
+	if o, err := r.rules.Override(t.Context(), "mine", done.IDs[0]); err != nil || o.Author != "token:tenant" {
+		t.Errorf("%+v %v", o, err)
+	}
+}
