@@ -244,8 +244,8 @@ func (t *topology) close() error {
 			failures = append(failures, err)
 		}
 	}
-	if t.target.close != nil {
-		failures = append(failures, t.target.close())
+	if t.target.dials != nil {
+		failures = append(failures, t.target.dials.close())
 	}
 	return errors.Join(failures...)
 }
