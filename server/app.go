@@ -129,7 +129,6 @@ func (a *App) Addr(name string) string { return a.edge.addr(name) }
 // listener failed or if requests were aborted.
 func (a *App) Run(ctx context.Context) error {
 	a.logStart()
-	a.tasks.Go(a.logMissingRules)
 	a.tasks.Go(a.watchHealth)
 	var failed error
 	select {

@@ -211,8 +211,15 @@ func (a *App) logHealth(h *Health) {
 	if last := a.reported.Swap(now); last != nil {
 		before = last.status
 	}
+	attrs := []any{"before", before, "reason", now.reason}
+	if h.Status == statusDown {
+		level = slog.LevelError
+		if a.config.NeedsDefaultRuleSet() {
+			attrs = append(attrs, "missingRuleBehavior", string(a.config.RateLimit.MissingRuleBehavior), "remedy", missingRemedy(a.config))
+		}
+	}
 	if before != now.status {
-		a.log.Log(context.Background(), level, "health is "+now.status, "before", before, "reason", now.reason)
+		a.log.Log(context.Background(), level, "health is "+now.status, attrs...)
 	}
 }
 
