@@ -85,7 +85,7 @@ func (t *topology) reach(addr string) *nodeQueue {
 	}
 	q := &nodeQueue{
 		store: t.store, addr: addr, work: make(chan bool, mostCalls),
-		loaded: logthrottle.New(time.Second), reopened: logthrottle.New(10 * time.Second),
+		loaded: logthrottle.New(time.Second), reopened: logthrottle.New(10 * time.Second), failures: logthrottle.New(failureLines),
 	}
 	q.client.Store(t.target.connect(addr, t.store.config))
 	t.queues[addr] = q
