@@ -69,6 +69,17 @@ func newTopology(ctx context.Context, s *Store, target target) (*topology, error
 // queue is the queue to a shard's master, or nil if none is known.
 func (t *topology) queue(shard int) *nodeQueue { return (*t.shards.Load())[shard] }
 
+// masters returns how many shards each node holds, and how many no known node does.
+func (t *topology) masters() (masters map[*nodeQueue]int, uncovered int) {
+	masters = map[*nodeQueue]int{}
+	for _, q := range *t.shards.Load() {
+		masters[q]++
+	}
+	uncovered = masters[nil]
+	delete(masters, nil)
+	return masters, uncovered
+}
+
 // reach returns the queue of the node at an address, or nil if the address is
 // empty or the store is closed.
 func (t *topology) reach(addr string) *nodeQueue {
@@ -201,7 +212,7 @@ func (t *topology) adopt(from string, slots []redis.ClusterSlot) {
 	t.mu.Lock()
 	t.shards.Store(&next)
 	t.mu.Unlock()
-	t.prune(next)
+	t.prune()
 }
 
 // withHost fills in the host of the node that answered, if it does not know its
@@ -215,18 +226,15 @@ func withHost(addr, from string) string {
 
 // prune closes connections to nodes that left the cluster if there are many: in
 // some environments every restart has a new address.
-func (t *topology) prune(current []*nodeQueue) {
-	inUse := map[*nodeQueue]bool{}
-	for _, q := range current {
-		inUse[q] = true
-	}
+func (t *topology) prune() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	inUse, _ := t.masters()
 	if len(t.queues) <= 4*len(inUse)+16 {
 		return
 	}
 	for addr, q := range t.queues {
-		if inUse[q] || !q.end() {
+		if inUse[q] > 0 || !q.end() {
 			continue
 		}
 		delete(t.queues, addr)
