@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/fluxgate/fluxgate/internal/background"
 )
 
 // commander runs commands on the node that has a key.
@@ -63,9 +65,7 @@ func (t *topology) onMaster(ctx context.Context, key string, run func(context.Co
 		default:
 			t.refreshSoon()
 		}
-		select {
-		case <-time.After(backoff(result, try)):
-		case <-ctx.Done():
+		if background.Sleep(ctx, backoff(result, try)) != nil {
 			return fmt.Errorf("%w: %w", ErrUnavailable, err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/fluxgate/fluxgate/internal/background"
 	"github.com/fluxgate/fluxgate/internal/logthrottle"
 	"github.com/redis/go-redis/v9"
 )
@@ -128,8 +129,8 @@ func (t *topology) refreshSoon() {
 	if !t.cluster || !t.refreshing.CompareAndSwap(false, true) {
 		return
 	}
-	t.store.work.Go(func(ctx context.Context) {
-		ctx, cancel := context.WithTimeout(ctx, time.Second)
+	t.store.work.Go(func(life context.Context) {
+		ctx, cancel := context.WithTimeout(life, time.Second)
 		defer cancel()
 		err := t.refresh(ctx)
 		if err != nil {
@@ -137,10 +138,7 @@ func (t *topology) refreshSoon() {
 				"the cluster's slots could not be looked up", "error", t.store.clean(err))
 		}
 		// Not more often than this, however many requests are redirected.
-		select {
-		case <-time.After(20 * time.Millisecond):
-		case <-t.store.work.Context().Done():
-		}
+		_ = background.Sleep(life, 20*time.Millisecond)
 		t.refreshing.Store(false)
 	})
 }
