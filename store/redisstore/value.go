@@ -67,22 +67,22 @@ func decodeValue(value string) (s bucket.State, ok bool) {
 }
 
 // slot reads the record with a tag.
-func (r *packedReader) slot(tag uint32) bucket.Slot {
+func (a *packedReader) slot(tag uint32) bucket.Slot {
 	slot := bucket.Slot{ID: tag & (1<<kindShift - 1), Kind: bucket.Kind(tag >> kindShift & 15)}
 	slot.Tick = uint8(tag &^ keptTag >> tickShift)
 	if recordFields[slot.Kind] == nil || int(slot.Tick) >= len(bucket.Ticks) {
-		r.bad = true
+		a.bad = true
 		return slot
 	}
 	if slot.Kind != bucket.TokenBucket {
 		slot.Steps = new(bucket.Steps)
 	}
 	for _, field := range fieldsOf(&slot) {
-		*field = r.integer(7)
+		*field = a.integer(7)
 	}
 	if tag >= keptTag {
-		slot.Since = r.integer(7)
+		slot.Since = a.integer(7)
 	}
-	r.bad = r.bad || slot.Kind == bucket.TokenBucket && slot.Rate == 0 || slot.Kind == bucket.Window && slot.Steps.Length == 0
+	a.bad = a.bad || slot.Kind == bucket.TokenBucket && slot.Rate == 0 || slot.Kind == bucket.Window && slot.Steps.Length == 0
 	return slot
 }
