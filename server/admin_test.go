@@ -235,7 +235,7 @@ func TestOperator_WithoutServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, rulesOnly := range []bool{true, false} {
-		op, err := server.NewOperator(t.Context(), c, rulesOnly, nil)
+		op, err := server.NewOperator(t.Context(), c, rulesOnly)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,10 +51,7 @@ type App struct {
 // probes, and readiness probes with 503. Other requests wait. An invalid configuration is an
 // error. An unavailable Redis or rule source is not: it delays New by a few seconds at most.
 func New(ctx context.Context, c *config.Config, options Options) (_ *App, err error) {
-	a := &App{config: c, log: options.Logger, version: options.Version, tasks: background.New(ctx)}
-	if a.log == nil {
-		a.log = slog.Default()
-	}
+	a := &App{config: c, log: cmp.Or(options.Logger, slog.Default()), version: options.Version, tasks: background.New(ctx)}
 	redislog.Use(a.log, slog.LevelDebug) // the store and the health checks log problems of Redis themselves
 	defer func() {
 		if err != nil {
@@ -130,7 +128,6 @@ func (a *App) Addr(name string) string { return a.edge.addr(name) }
 // listener failed or if requests were aborted.
 func (a *App) Run(ctx context.Context) error {
 	a.logStart()
-	a.tasks.Go(a.logMissingRules)
 	a.tasks.Go(a.watchHealth)
 	var failed error
 	select {

@@ -62,15 +62,12 @@ func (a *App) buildEdge(ctx context.Context) (err error) {
 	if err := a.edge.secure(a.tasks); err != nil {
 		return err
 	}
-	if err := a.edge.listen(ctx, "http", c.HTTP); err != nil {
-		return err
-	}
 	if c.GRPC != "" {
 		if err := a.listenGRPC(ctx); err != nil {
 			return err
 		}
 	}
-	for _, l := range []struct{ name, addr string }{{"admin", c.Admin}, {"metrics", c.Metrics}} {
+	for _, l := range []struct{ name, addr string }{{"http", c.HTTP}, {"admin", c.Admin}, {"metrics", c.Metrics}} {
 		if l.addr == "" {
 			continue
 		}

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
+	"github.com/fluxgate/fluxgate/internal/background"
 	"github.com/fluxgate/fluxgate/server/slots"
 )
 
@@ -43,8 +44,6 @@ func (h *grpcHealth) Watch(_ *healthpb.HealthCheckRequest, stream grpc.ServerStr
 		return status.Error(codes.ResourceExhausted, "too many health streams")
 	}
 	defer release()
-	ticker := time.NewTicker(time.Second)
-	defer ticker.Stop()
 	for last := healthpb.HealthCheckResponse_UNKNOWN; ; {
 		if now := h.status(); now != last {
 			last = now
@@ -52,9 +51,7 @@ func (h *grpcHealth) Watch(_ *healthpb.HealthCheckRequest, stream grpc.ServerStr
 				return err
 			}
 		}
-		select {
-		case <-ticker.C:
-		case <-stream.Context().Done():
+		if background.Sleep(stream.Context(), time.Second) != nil {
 			return nil
 		}
 	}

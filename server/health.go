@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fluxgate/fluxgate/internal/background"
 	"github.com/fluxgate/fluxgate/rules/reload"
 	"github.com/fluxgate/fluxgate/rules/xdsrules"
 	"github.com/fluxgate/fluxgate/server/access"
@@ -188,15 +189,8 @@ func (a *App) lastHealth() (status, reason string) {
 // watchHealth looks at health so that its changes are logged, and for the reports of this
 // server.
 func (a *App) watchHealth(ctx context.Context) {
-	ticks := time.NewTicker(healthInterval)
-	defer ticks.Stop()
-	for {
-		select {
-		case <-ticks.C:
-			a.Health(ctx)
-		case <-ctx.Done():
-			return
-		}
+	for background.Sleep(ctx, healthInterval) == nil {
+		a.Health(ctx)
 	}
 }
 
@@ -211,8 +205,15 @@ func (a *App) logHealth(h *Health) {
 	if last := a.reported.Swap(now); last != nil {
 		before = last.status
 	}
+	attrs := []any{"before", before, "reason", now.reason}
+	if h.Status == statusDown {
+		level = slog.LevelError
+		if a.config.NeedsDefaultRuleSet() {
+			attrs = append(attrs, "missingRuleBehavior", string(a.config.RateLimit.MissingRuleBehavior), "remedy", missingRemedy(a.config))
+		}
+	}
 	if before != now.status {
-		a.log.Log(context.Background(), level, "health is "+now.status, "before", before, "reason", now.reason)
+		a.log.Log(context.Background(), level, "health is "+now.status, attrs...)
 	}
 }
 

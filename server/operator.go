@@ -20,12 +20,9 @@ type Operator struct {
 }
 
 // NewOperator opens the rules and the store that a server with this configuration opens. With
-// rulesOnly it does not open the store, and operations that need it are errors. A nil log means
-// slog.Default().
-func NewOperator(ctx context.Context, c *config.Config, rulesOnly bool, log *slog.Logger) (_ *Operator, err error) {
-	if log == nil {
-		log = slog.Default()
-	}
+// rulesOnly it does not open the store, and operations that need it are errors.
+func NewOperator(ctx context.Context, c *config.Config, rulesOnly bool) (_ *Operator, err error) {
+	log := slog.Default()
 	redislog.Use(log, slog.LevelDebug)
 	o := &Operator{}
 	defer func() {

@@ -2,10 +2,8 @@ package server
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/fluxgate/fluxgate/internal/memlimit"
 	"github.com/fluxgate/fluxgate/server/config"
@@ -35,31 +33,6 @@ func (a *App) metricsAt() string {
 		return cmp.Or(a.Addr("metrics"), "off")
 	}
 	return cmp.Or(a.Addr("metrics"), a.Addr("http"))
-}
-
-// rulesPatience is how long the rules may take after the start before their absence is
-// logged: a rule source may be slower than the start.
-const rulesPatience = 2 * time.Second
-
-// logMissingRules logs that there are no rules to decide by.
-func (a *App) logMissingRules(ctx context.Context) {
-	patience := time.NewTimer(rulesPatience)
-	defer patience.Stop()
-	select {
-	case <-ctx.Done():
-		return
-	case <-patience.C:
-	}
-	c := a.config
-	switch h := a.feed.health(); {
-	case h.Status == statusDown && h.Error != "":
-		a.log.Error("no rules received: the server is not ready", "xds", c.Rules.XDS.Server, "error", h.Error)
-	case h.Status == statusDown && c.NeedsDefaultRuleSet():
-		a.feed.explainDown(ctx, &h)
-		a.log.Error("default rule set not loaded: missing-rule-behavior decides its requests",
-			"ruleSet", c.RateLimit.DefaultRuleSetID, "missingRuleBehavior", string(c.RateLimit.MissingRuleBehavior),
-			"error", (&Health{Rules: h}).reason(), "remedy", missingRemedy(c))
-	}
 }
 
 // memoryLimit returns the soft limit of the Go runtime.

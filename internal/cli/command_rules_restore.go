@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -29,9 +30,7 @@ revision. This also brings back a deleted rule set.`,
 			return checkRuleSet(args[0])
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if f.comment == "" {
-				f.comment = rules.RestoreComment(revision)
-			}
+			f.comment = cmp.Or(f.comment, rules.RestoreComment(revision))
 			return f.run(cmd, func(ctx context.Context, operator admin.Operator) error {
 				former, err := loadRevision(ctx, operator, args[0], revision)
 				if err != nil {

@@ -66,7 +66,6 @@ looked up under common names. API keys are never shown.`,
 	flags.StringVar(&f.ruleSet, "rule-set", "", "the rule set, if the files have several")
 	flags.IntVar(&f.top, "top", 5, "how many callers and minutes to list")
 	f.output.flag(cmd, asTable, asJSON, asYAML)
-	_ = cmd.RegisterFlagCompletionFunc("rule-set", f.completeRuleSets) // the flag exists
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(f.format.formats, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("field", cobra.NoFileCompletions)
 	return cmd
@@ -190,20 +189,6 @@ func (f *simulateFlags) read(cmd *cobra.Command, name, like string) (*rules.Set,
 		return nil, usage("%s has several rule sets: choose one with --rule-set: %s", name, strings.Join(ids, ", "))
 	}
 	return sets[0], nil
-}
-
-// completeRuleSets completes the ids of the rule sets in the files.
-func (f *simulateFlags) completeRuleSets(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
-	var ids []string
-	if f.rules != "" {
-		sets, _ := new(fileFlags).readRules(cmd, f.rules) // without rules there is nothing to complete
-		for _, set := range sets {
-			if strings.HasPrefix(set.ID(), typed) {
-				ids = append(ids, set.ID())
-			}
-		}
-	}
-	return ids, cobra.ShellCompDirectiveNoFileComp
 }
 
 func openLog(name string, stdin io.Reader) (io.ReadCloser, error) {

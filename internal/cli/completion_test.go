@@ -22,7 +22,6 @@ func TestCompletion_IDsAndKeys(t *testing.T) {
 		{"explain --rule-set ", "other\n", ""},
 		{"bucket peek --rule-set ", "other\n", ""},
 		{"check --rule-set ", "other\n", ""},
-		{"simulate --rules " + rules + " --rule-set o", "other\n", "api-limits"},
 		{"simulate --format ", "envoy\n", ""},
 		{"to", "top\tShow the live numbers", ""},
 		{"top --int", "--interval\ttime between two refreshes", ""},

@@ -142,7 +142,7 @@ func (t *target) openDirect(cmd *cobra.Command, on need) (openOperator, error) {
 	default:
 		printf(cmd.ErrOrStderr(), "%s: this is the decision on full buckets\n", inMemory)
 	}
-	return server.NewOperator(cmd.Context(), c, on == needRules, nil)
+	return server.NewOperator(cmd.Context(), c, on == needRules)
 }
 
 // signature is the author of a direct change. A server signs with the identity

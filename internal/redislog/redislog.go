@@ -8,6 +8,7 @@
 package redislog
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -41,11 +42,8 @@ type logger struct {
 // Printf is called by go-redis.
 func (l *logger) Printf(ctx context.Context, format string, args ...any) {
 	l.mu.Lock()
-	to, level := l.to, l.level
+	to, level := cmp.Or(l.to, slog.Default()), l.level
 	l.mu.Unlock()
-	if to == nil {
-		to = slog.Default()
-	}
 	if !to.Enabled(ctx, level) {
 		return
 	}

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -56,9 +57,7 @@ type Guard struct {
 // configuration. It connects to the issuer at the first token. A nil logger
 // means slog.Default().
 func New(c *config.Server, log *slog.Logger) (*Guard, error) {
-	if log == nil {
-		log = slog.Default()
-	}
+	log = cmp.Or(log, slog.Default())
 	g := &Guard{
 		auth: &c.Auth, open: !c.Auth.Asks(), certificates: newCertificates(c.Auth.Certificates), now: time.Now,
 		log: log, refusals: logthrottle.New(time.Minute),

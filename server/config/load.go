@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -33,9 +34,7 @@ type Sources struct {
 // together.
 func Load(from Sources) (*Config, error) {
 	environ := variables(from.Environ)
-	if from.File == "" {
-		from.File = environ[FileVariable]
-	}
+	from.File = cmp.Or(from.File, environ[FileVariable])
 	var data []byte
 	if from.File != "" {
 		var err error

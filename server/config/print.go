@@ -5,14 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/fluxgate/fluxgate/internal/period"
+	"github.com/fluxgate/fluxgate/internal/printable"
 	"github.com/fluxgate/fluxgate/internal/yamltree"
 )
 
@@ -72,24 +71,13 @@ func (c *Config) printGroup(b *bytes.Buffer, g *group, indent string) {
 	}
 }
 
-// flow is a value as YAML in one line.
+// flow is a value as YAML in one line: a list or a group of keys as JSON, which is YAML.
 func flow(value any) string {
-	var parts []string
-	switch value := value.(type) {
-	case string:
-		return yamltree.Quoted(value)
-	case []any:
-		for _, item := range value {
-			parts = append(parts, flow(item))
-		}
-		return "[" + strings.Join(parts, ", ") + "]"
-	case map[string]any:
-		for _, name := range slices.Sorted(maps.Keys(value)) {
-			parts = append(parts, yamltree.Quoted(name)+": "+flow(value[name]))
-		}
-		return "{" + strings.Join(parts, ", ") + "}"
+	if text, ok := value.(string); ok {
+		return yamltree.Quoted(text)
 	}
-	return fmt.Sprint(value)
+	text, _ := json.Marshal(value) // it has no types that cannot be written
+	return printable.JSON(text, "")
 }
 
 // shown is the settings of a group by their names, without secrets. v is the

@@ -113,12 +113,10 @@ func (p *Plane) firstConnect(ctx context.Context) error {
 	first, waited := make(chan error), make(chan struct{})
 	defer close(waited)
 	p.tasks.Go(func(ctx context.Context) { p.connect(ctx, first, waited) })
-	timer := time.NewTimer(p.options.Wait)
-	defer timer.Stop()
 	select {
 	case err := <-first:
 		return err
-	case <-timer.C:
+	case <-time.After(p.options.Wait):
 		return fmt.Errorf("%w: no answer for %v", redisstore.ErrUnavailable, p.options.Wait)
 	case <-ctx.Done():
 		return ctx.Err()

@@ -3,7 +3,6 @@ package plane
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/redisstore"
@@ -17,6 +16,7 @@ var ErrNotConnected = fmt.Errorf("%w: %w: no connection since the start", rediss
 // engine over Redis has another salt, and so other keys: the counts of the local
 // store until then are not continued.
 type unavailableStore struct {
+	store.Unshared
 	salt    []byte
 	servers int
 }
@@ -36,9 +36,6 @@ func (unavailableStore) Extend(context.Context, store.Takes) ([]bool, error) {
 func (unavailableStore) Reset(context.Context, store.Reset) (bool, error) {
 	return false, ErrNotConnected
 }
-func (unavailableStore) FromMemory(*store.Demand) string { return "" }
-func (unavailableStore) Now() time.Time                  { return time.Now() }
-func (unavailableStore) Resets() uint64                  { return 0 }
-func (s unavailableStore) Salt() []byte                  { return s.salt }
-func (s unavailableStore) Gateways() int                 { return s.servers }
-func (unavailableStore) Close() error                    { return nil }
+func (s unavailableStore) Salt() []byte  { return s.salt }
+func (s unavailableStore) Gateways() int { return s.servers }
+func (unavailableStore) Close() error    { return nil }

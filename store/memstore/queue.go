@@ -1,49 +1,29 @@
 package memstore
 
+import "container/heap"
+
 // queue is a heap of entries, ordered by when they are full.
 type queue []*entry
 
-func (q *queue) push(e *entry) {
-	*q = append(*q, e)
-	h := *q
-	for i := len(h) - 1; i > 0; {
-		parent := (i - 1) / 2
-		if h[parent].queued <= h[i].queued {
-			return
-		}
-		h[parent], h[i] = h[i], h[parent]
-		i = parent
-	}
-}
+func (q *queue) push(e *entry) { heap.Push(q, e) }
+
+func (q *queue) popFront() *entry { return heap.Pop(q).(*entry) }
 
 // delayFront moves the front entry back to its place.
-func (q queue) delayFront(full int64) {
-	q[0].queued = full
-	q.sink()
+func (q *queue) delayFront(full int64) {
+	(*q)[0].queued = full
+	heap.Fix(q, 0)
 }
 
-func (q *queue) popFront() *entry {
-	h := *q
-	front, last := h[0], len(h)-1
-	h[0], h[last] = h[last], nil
-	*q = h[:last]
-	q.sink()
-	return front
-}
-
-// sink moves the front entry down to its place.
-func (q queue) sink() {
-	for i := 0; ; {
-		least := i
-		for _, child := range [...]int{2*i + 1, 2*i + 2} {
-			if child < len(q) && q[child].queued < q[least].queued {
-				least = child
-			}
-		}
-		if least == i {
-			return
-		}
-		q[i], q[least] = q[least], q[i]
-		i = least
-	}
+// Len and the methods below implement [heap.Interface].
+func (q *queue) Len() int           { return len(*q) }
+func (q *queue) Less(i, j int) bool { return (*q)[i].queued < (*q)[j].queued }
+func (q *queue) Swap(i, j int)      { (*q)[i], (*q)[j] = (*q)[j], (*q)[i] }
+func (q *queue) Push(e any)         { *q = append(*q, e.(*entry)) }
+func (q *queue) Pop() any {
+	last := len(*q) - 1
+	e := (*q)[last]
+	(*q)[last] = nil
+	*q = (*q)[:last]
+	return e
 }

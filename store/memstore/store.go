@@ -1,6 +1,7 @@
 package memstore
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -41,10 +42,7 @@ func New(config Config) (*Store, error) {
 	if config.MaxBuckets < 0 {
 		return nil, fmt.Errorf("MaxBuckets must not be negative, it is %d", config.MaxBuckets)
 	}
-	if config.MaxBuckets == 0 {
-		config.MaxBuckets = 1_000_000
-	}
-	s := &Store{shards: newShards(config.MaxBuckets), clock: steadyClock(), salt: config.Salt}
+	s := &Store{shards: newShards(cmp.Or(config.MaxBuckets, 1_000_000)), clock: steadyClock(), salt: config.Salt}
 	if config.Clock != nil {
 		s.clock = func() int64 { return config.Clock().UnixMicro() }
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fluxgate/fluxgate/internal/background"
 	"github.com/fluxgate/fluxgate/store"
 )
 
@@ -56,10 +57,7 @@ func (f *fleetState) listen(life context.Context) {
 			f.setUnheard(err)
 		}
 		tried()
-		select {
-		case <-time.After(s.config.Refresh/2 + rand.N(s.config.Refresh)): //nolint:gosec // jitter, not a secret
-		case <-life.Done():
-		}
+		_ = background.Sleep(life, s.config.Refresh/2+rand.N(s.config.Refresh)) //nolint:gosec // jitter, not a secret
 	}
 }
 

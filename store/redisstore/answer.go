@@ -13,13 +13,13 @@ import (
 // errAnswer is an answer that the script cannot have given.
 var errAnswer = errors.New("the server's answer does not fit the call")
 
-// answerReader reads what the script packed.
-type answerReader struct {
+// packedReader reads what the script packed: an answer, or a value in it.
+type packedReader struct {
 	rest string
 	bad  bool
 }
 
-func (a *answerReader) take(n int) string {
+func (a *packedReader) take(n int) string {
 	if len(a.rest) < n {
 		a.bad = true
 		a.rest = ""
@@ -30,10 +30,19 @@ func (a *answerReader) take(n int) string {
 	return piece
 }
 
-func (a *answerReader) byte() byte { return a.take(1)[0] }
+func (a *packedReader) byte() byte { return a.take(1)[0] }
+
+// integer is a number of so many bytes.
+func (a *packedReader) integer(size int) (n int64) {
+	bytes := a.take(size)
+	for i := size - 1; i >= 0; i-- {
+		n = n<<8 | int64(bytes[i])
+	}
+	return n
+}
 
 // status is a status that the script gives.
-func (a *answerReader) status() store.Status {
+func (a *packedReader) status() store.Status {
 	s := store.Status(a.byte())
 	if s > store.Unavailable {
 		a.bad = true
@@ -43,7 +52,7 @@ func (a *answerReader) status() store.Status {
 }
 
 // number is a whole number that a double holds exactly.
-func (a *answerReader) number() int64 {
+func (a *packedReader) number() int64 {
 	var raw [8]byte
 	copy(raw[:], a.take(8))
 	x := math.Float64frombits(binary.LittleEndian.Uint64(raw[:]))
@@ -55,7 +64,7 @@ func (a *answerReader) number() int64 {
 }
 
 // level is a number of used units.
-func (a *answerReader) level() int64 {
+func (a *packedReader) level() int64 {
 	n := a.number()
 	if n < 0 {
 		a.bad = true
@@ -65,9 +74,8 @@ func (a *answerReader) level() int64 {
 }
 
 // value is a stored value, or the version of one that cannot be read.
-func (a *answerReader) value() (state bucket.State, of int64) {
-	n := a.take(2)
-	value := a.take(int(n[0]) | int(n[1])<<8)
+func (a *packedReader) value() (state bucket.State, of int64) {
+	value := a.take(int(a.integer(2)))
 	if len(value) == 1 {
 		return state, int64(value[0])
 	}
@@ -78,7 +86,7 @@ func (a *answerReader) value() (state bucket.State, of int64) {
 
 // read gives the requests of a call their answers.
 func (c *scriptCall) read(reply string) (rest string, err error) {
-	a := answerReader{rest: reply}
+	a := packedReader{rest: reply}
 	now := a.number()
 	for _, r := range c.batch {
 		if r.op == opSettle {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fluxgate/fluxgate/internal/background"
 	"github.com/fluxgate/fluxgate/internal/logthrottle"
 	"github.com/fluxgate/fluxgate/store"
 )
@@ -206,9 +207,7 @@ func (q *nodeQueue) newOutage(since time.Time, cause error) *outage {
 // probeUntilClosed probes the node until it answers or has left the cluster.
 func (q *nodeQueue) probeUntilClosed(life context.Context, pause time.Duration, log bool) {
 	for q.store.nodes.has(q) {
-		select {
-		case <-time.After(pause/2 + rand.N(pause)): //nolint:gosec // jitter, not a secret
-		case <-life.Done():
+		if background.Sleep(life, pause/2+rand.N(pause)) != nil { //nolint:gosec // jitter, not a secret
 			return
 		}
 		client, err := q.probe(life)
@@ -253,12 +252,8 @@ func (q *nodeQueue) close(life context.Context, client *redis.Client, log bool) 
 	q.mu.Unlock()
 	q.store.wakeFleet()
 	q.store.nodes.refreshSoon()
-	if q.breaker.charging { // no other goroutine changes it
-		select {
-		case <-time.After(min(longestHold, time.Since(since))):
-		case <-life.Done():
-			return
-		}
+	if q.breaker.charging && background.Sleep(life, min(longestHold, time.Since(since))) != nil { // no other goroutine changes it
+		return
 	}
 	q.recent.forget() // before decisions succeed
 	q.mu.Lock()

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -78,39 +79,21 @@ type Pool struct {
 }
 
 func (p Pool) apply(options *redis.Options) {
-	if p.Size > 0 {
-		options.PoolSize = p.Size
-	}
-	if p.MaxIdle > 0 {
-		options.MaxIdleConns = p.MaxIdle
-	}
-	if p.MinIdle > 0 {
-		options.MinIdleConns = p.MinIdle
-	}
+	options.PoolSize = cmp.Or(p.Size, options.PoolSize)
+	options.MaxIdleConns = cmp.Or(p.MaxIdle, options.MaxIdleConns)
+	options.MinIdleConns = cmp.Or(p.MinIdle, options.MinIdleConns)
 }
 
 // maxShards keeps the search for tags and the tables small.
 const maxShards = 4_096
 
 func (c Config) withDefaults() (Config, error) {
-	if c.Mode == "" {
-		c.Mode = ModeAuto
-	}
-	if c.Prefix == "" {
-		c.Prefix = "fluxgate"
-	}
-	if c.Timeout == 0 {
-		c.Timeout = 100 * time.Millisecond
-	}
-	if c.Shards == 0 {
-		c.Shards = 64
-	}
-	if c.Refresh == 0 {
-		c.Refresh = 2 * time.Second
-	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
+	c.Mode = cmp.Or(c.Mode, ModeAuto)
+	c.Prefix = cmp.Or(c.Prefix, "fluxgate")
+	c.Timeout = cmp.Or(c.Timeout, 100*time.Millisecond)
+	c.Shards = cmp.Or(c.Shards, 64)
+	c.Refresh = cmp.Or(c.Refresh, 2*time.Second)
+	c.Logger = cmp.Or(c.Logger, slog.Default())
 	switch c.Mode {
 	case ModeAuto, ModeStandalone, ModeSentinel, ModeCluster:
 	default:

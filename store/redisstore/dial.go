@@ -124,6 +124,13 @@ func likeSocket(c, wrapped net.Conn) net.Conn {
 	return c
 }
 
+// address is where the latest dials lead, empty before the first.
+func (d *dials) address() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.master
+}
+
 func (d *dials) done() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -31,6 +31,16 @@ type trial struct {
 	stalls *testenv.Stalls
 }
 
+// Scripts is how often the script was loaded into a server that did not have it.
+func (tr trial) Scripts() (loads uint64) {
+	tr.nodes.mu.Lock()
+	defer tr.nodes.mu.Unlock()
+	for _, q := range tr.nodes.queues {
+		loads += q.scripts.Load()
+	}
+	return loads
+}
+
 func trialOf(t testing.TB, s *Store) trial { return trial{t, s, testenv.WatchStalls(t)} }
 
 // newTrial is a trial of a store at uri. At its end the servers must not have

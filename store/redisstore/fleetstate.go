@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/fluxgate/fluxgate/internal/background"
 	"github.com/fluxgate/fluxgate/internal/logthrottle"
 	"github.com/fluxgate/fluxgate/store"
 )
@@ -247,10 +248,7 @@ func (f *fleetState) keep(life context.Context) {
 		if countsAsFailure(err) && !errors.Is(err, store.ErrNotSent) {
 			f.wake() // until the breaker opens, also without requests
 		}
-		select {
-		case <-time.After(min(wakePause, f.store.config.Refresh)):
-		case <-life.Done():
-		}
+		_ = background.Sleep(life, min(wakePause, f.store.config.Refresh))
 	}
 }
 

@@ -61,17 +61,11 @@ func (s *Store) Health(ctx context.Context) Health {
 	if trouble := s.fleet.trouble.Load(); trouble != nil {
 		h.Record = s.clean(*trouble)
 	}
-	counts := map[*nodeQueue]int{}
-	for _, q := range *s.nodes.shards.Load() {
-		if q == nil {
-			h.Uncovered++
-			continue
-		}
-		counts[q]++
-	}
+	masters, uncovered := s.nodes.masters()
+	h.Uncovered = uncovered
 	var querying sync.WaitGroup
 	var found sync.Mutex
-	for q, shards := range counts {
+	for q, shards := range masters {
 		querying.Go(func() {
 			n := s.nodeHealth(ctx, q, shards)
 			found.Lock()
@@ -106,12 +100,9 @@ func (s *Store) Health(ctx context.Context) Health {
 // buckets. It queries no server.
 func (s *Store) Servers() (Mode, []string) {
 	var addrs []string
-	for _, q := range *s.nodes.shards.Load() {
-		if q != nil && !slices.Contains(addrs, q.address()) {
-			addrs = append(addrs, q.address())
-		}
+	for _, n := range s.Breakers() {
+		addrs = append(addrs, n.Addr)
 	}
-	slices.Sort(addrs)
 	return s.nodes.mode, addrs
 }
 
@@ -124,14 +115,11 @@ func evicts(policy string) bool {
 // addresses, Err, Since and Open. It queries no server.
 func (s *Store) Breakers() []NodeHealth {
 	var nodes []NodeHealth
-	var seen []*nodeQueue
-	for _, q := range *s.nodes.shards.Load() {
-		if q != nil && !slices.Contains(seen, q) {
-			seen = append(seen, q)
-			n, _ := q.observed()
-			n.Addr = q.address()
-			nodes = append(nodes, n)
-		}
+	masters, _ := s.nodes.masters()
+	for q := range masters {
+		n, _ := q.observed()
+		n.Addr = q.address()
+		nodes = append(nodes, n)
 	}
 	slices.SortFunc(nodes, func(a, b NodeHealth) int { return strings.Compare(a.Addr, b.Addr) })
 	return nodes

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/fluxgate/fluxgate/internal/background"
 )
 
 // commander runs commands on the node that has a key.
@@ -62,9 +65,7 @@ func (t *topology) onMaster(ctx context.Context, key string, run func(context.Co
 		default:
 			t.refreshSoon()
 		}
-		select {
-		case <-time.After(backoff(result, try)):
-		case <-ctx.Done():
+		if background.Sleep(ctx, backoff(result, try)) != nil {
 			return fmt.Errorf("%w: %w", ErrUnavailable, err)
 		}
 	}
@@ -122,19 +123,9 @@ func (t *topology) holder(key, addr string) *nodeQueue {
 
 // tagOf is the part of a key that its slot is computed from.
 func tagOf(key string) string {
-	for i := range len(key) {
-		if key[i] != '{' {
-			continue
-		}
-		for j := i + 1; j < len(key); j++ {
-			if key[j] == '}' {
-				if j > i+1 {
-					return key[i+1 : j]
-				}
-				return key
-			}
-		}
-		return key
+	_, after, _ := strings.Cut(key, "{")
+	if tag, _, closed := strings.Cut(after, "}"); closed && tag != "" {
+		return tag
 	}
 	return key
 }

@@ -54,8 +54,8 @@ type nodeQueue struct {
 	scripts atomic.Uint64
 
 	// loaded bounds the log lines about them, reopened those about a breaker that
-	// opens and closes all the time.
-	loaded, reopened *logthrottle.Throttle
+	// opens and closes all the time, failures those about failed decisions.
+	loaded, reopened, failures *logthrottle.Throttle
 }
 
 // submit queues requests and starts calls, or answers them at once while the

@@ -1,12 +1,13 @@
 package redisstore
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
-	"github.com/fluxgate/fluxgate/internal/logthrottle"
 	"github.com/fluxgate/fluxgate/store"
 )
 
@@ -17,9 +18,8 @@ const (
 	// make a node unhealthy. One decision that failed does not.
 	failedPart  = 20
 	failedLeast = 2
-	// failureLines is how often failures are logged that are not part of a state
-	// whose begin was logged.
-	failureLines = 10 * time.Second
+	// failureLines is how often failures are logged.
+	failureLines = time.Minute
 )
 
 // recentDecisions counts the decisions of the last seconds. Too many failures are
@@ -29,12 +29,8 @@ type recentDecisions struct {
 	slots [recentWindow / recentSlot]decisionCounts
 
 	since    time.Time // the first failure of the state, zero without
-	last     time.Time // the last failure
 	cause    error     // of the last failure
-	logged   bool      // the begin of the state was
-	loggedAt time.Time
-	unlogged bool // a failure was not logged
-	lines    *logthrottle.Throttle
+	unlogged error     // a failure that was not logged
 }
 
 type decisionCounts struct {
@@ -44,35 +40,20 @@ type decisionCounts struct {
 	cause          error
 }
 
-// decisionEvent is what to log about a decision.
-type decisionEvent struct {
-	failed     error // to be logged
-	suppressed int
-	ended      time.Duration // how long the state lasted that has ended
-}
-
 // count counts a decision of a node and logs what must be.
 func (q *nodeQueue) count(asked time.Time, err error, isReply bool) {
-	e := q.recent.add(asked, time.Now(), err, isReply)
-	if e.failed == nil && e.ended == 0 || q.store.work.Context().Err() != nil {
-		return
+	failed := q.recent.add(asked, time.Now(), err, isReply)
+	if failed != nil && q.outage() == nil && q.store.work.Context().Err() == nil {
+		q.failures.Log(context.Background(), q.store.log, slog.LevelWarn,
+			"Redis fails decisions: "+withoutRedis, "node", q.address(), "error", failed)
 	}
-	if e.failed != nil {
-		if q.outage() != nil {
-			return // the breaker has logged it
-		}
-		q.store.log.Warn("Redis fails decisions: "+withoutRedis,
-			"node", q.address(), "error", e.failed, logthrottle.Suppressed(e.suppressed))
-		return
-	}
-	q.store.log.Info("Redis decides again", "node", q.address(), "after", e.ended.Round(time.Millisecond).String())
 }
 
 // add counts a decision that was asked for at a time, or half a window ago if it
-// took longer, and ended now. A failure is logged once for each state: at once if
+// took longer, and ended now. It returns a failure that is to be logged: at once if
 // it cannot open the breaker, which has its own log lines, otherwise if the state
 // lasts, or with the next success.
-func (r *recentDecisions) add(asked, now time.Time, err error, isReply bool) (e decisionEvent) {
+func (r *recentDecisions) add(asked, now time.Time, err error, isReply bool) (failed error) {
 	if earliest := now.Add(-recentWindow / 2); asked.Before(earliest) {
 		asked = earliest
 	}
@@ -86,45 +67,29 @@ func (r *recentDecisions) add(asked, now time.Time, err error, isReply bool) (e 
 	if err == nil {
 		s.served++
 		if !r.since.IsZero() && !r.window(now).tooMany() {
-			if r.logged {
-				e.ended = max(r.last.Sub(r.since), 1)
-			}
-			r.since, r.logged = time.Time{}, false
+			r.since = time.Time{}
 		}
-		if r.unlogged {
-			r.log(&e, now)
-		}
-		return e
+		failed, r.unlogged = r.unlogged, nil
+		return failed
 	}
 	if s.failed++; s.failed == 1 {
 		s.since = now
 	}
-	r.last, r.cause = now, err
+	r.cause = err
 	if r.since.IsZero() {
 		if all := r.window(now); all.tooMany() {
-			r.since, r.logged = all.since, !r.loggedAt.Before(all.since)
+			r.since = all.since
 		}
 	}
 	switch {
-	case r.logged || errors.Is(err, store.ErrNotSent):
+	case errors.Is(err, store.ErrNotSent):
+		return nil
 	case !isReply && (r.since.IsZero() || now.Sub(r.since) <= soon):
-		r.unlogged = true
-	default:
-		r.log(&e, now)
+		r.unlogged = err
+		return nil
 	}
-	return e
-}
-
-// log adds the last failure to what is to be logged, unless another one just was.
-func (r *recentDecisions) log(e *decisionEvent, now time.Time) {
-	if r.lines == nil {
-		r.lines = logthrottle.New(failureLines)
-	}
-	r.unlogged = false
-	if ok, suppressed := r.lines.Allow(now); ok {
-		e.failed, e.suppressed = r.cause, suppressed
-		r.loggedAt, r.logged = now, !r.since.IsZero()
-	}
+	r.unlogged = nil
+	return err
 }
 
 // forget drops the counts: an outage is over.
@@ -132,7 +97,7 @@ func (r *recentDecisions) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	clear(r.slots[:])
-	r.since, r.logged, r.unlogged, r.cause = time.Time{}, false, false, nil
+	r.since, r.unlogged, r.cause = time.Time{}, nil, nil
 }
 
 // sum returns the counts of the window that ends now, with the first failure of

@@ -11,13 +11,10 @@ import (
 	"github.com/fluxgate/fluxgate/store"
 )
 
-const (
-	lineFailing = "Redis fails decisions"
-	lineDecides = "Redis decides again"
-)
+const lineFailing = "Redis fails decisions"
 
 // Errors that do not open the breaker: health says why and since when, however
-// long they last, and the log has one line when they begin and one when they end.
+// long they last, and the log has one line a minute.
 func TestRecent_OutOfMemory(t *testing.T) {
 	log := new(testenv.LogBuffer)
 	srv := testenv.StartStandalone(t, testenv.Config{})
@@ -48,15 +45,11 @@ func TestRecent_OutOfMemory(t *testing.T) {
 		t.Errorf("%d lines: %q", len(lines), lines)
 	}
 	set("0")
-	until(t, "the end is logged", func() bool { tr.mustTake(d); return len(log.Lines(lineDecides)) > 0 })
-	lines := log.Lines(lineDecides)
-	_, after, _ := strings.Cut(strings.TrimSpace(lines[0]), "after=")
-	if lasted, err := time.ParseDuration(after); len(lines) != 1 || err != nil || lasted < recentWindow || lasted > time.Since(began) {
-		t.Errorf("%d lines: %q", len(lines), lines)
-	}
-	if h := tr.Health(t.Context()); !h.Healthy() {
-		t.Errorf("%+v", h)
-	}
+	until(t, "health says that it is over", func() bool {
+		tr.mustTake(d)
+		h := tr.Health(t.Context())
+		return h.Healthy()
+	})
 }
 
 // An outage has the log lines of its breaker and no others, if it opens within a second.
@@ -91,7 +84,7 @@ func TestRecent_BreakerOpens(t *testing.T) {
 		t.Logf("the machine is busy: the breaker opened after %v, and %d times", opened.Sub(frozen), len(outages))
 		return
 	}
-	for _, line := range []string{lineFailing, lineDecides, "cannot write the heartbeat"} {
+	for _, line := range []string{lineFailing, "cannot write the heartbeat"} {
 		if strings.Contains(lines, line) {
 			t.Error(lines)
 		}
@@ -106,24 +99,20 @@ func TestRecent_Logged(t *testing.T) {
 	for name, c := range map[string]struct {
 		err     error
 		isReply bool
-		want    []int // of these failures, 100 ms apart
+		first   int // of these failures, 100 ms apart
 	}{
-		"reply":    {reply, true, []int{0}},
-		"timeout":  {errLate, false, []int{11}},
-		"not sent": {notSent, false, nil},
+		"reply":    {reply, true, 0},
+		"timeout":  {errLate, false, 11},
+		"not sent": {notSent, false, 200},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var r recentDecisions
 			start := time.Now()
-			var logged []int
 			for i := range 200 {
 				now := start.Add(time.Duration(i) * 100 * time.Millisecond)
-				if e := r.add(now, now, c.err, c.isReply); e.failed != nil {
-					logged = append(logged, i)
+				if failed := r.add(now, now, c.err, c.isReply); (failed != nil) != (i >= c.first) {
+					t.Fatalf("failure %d: %v is to be logged", i, failed)
 				}
-			}
-			if fmt.Sprint(logged) != fmt.Sprint(c.want) {
-				t.Errorf("logged %v, want %v", logged, c.want)
 			}
 			all := r.sum(start.Add(20 * time.Second))
 			if err := all.err(); !errors.Is(err, c.err) || !all.since.Equal(start) {
@@ -131,25 +120,12 @@ func TestRecent_Logged(t *testing.T) {
 			}
 		})
 	}
-	t.Run("single", func(t *testing.T) {
+	t.Run("single timeout", func(t *testing.T) {
 		var r recentDecisions
-		now, lines := time.Now(), 0
-		for i := range 6_000 { // a minute
-			now = now.Add(10 * time.Millisecond)
-			var err error
-			if i%100 == 0 {
-				err = reply
-			}
-			e := r.add(now, now, err, err != nil)
-			if e.ended > 0 {
-				t.Fatal("one of a hundred is a state that ends")
-			}
-			if e.failed != nil {
-				lines++
-			}
-		}
-		if lines != 6 {
-			t.Errorf("%d lines in a minute", lines)
+		now := time.Now()
+		failed := []error{r.add(now, now, errLate, false), r.add(now, now, nil, false), r.add(now, now, nil, false)}
+		if failed[0] != nil || !errors.Is(failed[1], errLate) || failed[2] != nil {
+			t.Errorf("%v, want it with the next success", failed)
 		}
 	})
 }

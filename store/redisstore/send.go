@@ -93,7 +93,6 @@ func (q *nodeQueue) heal(ctx context.Context, client *redis.Client, c *scriptCal
 	for {
 		q.healing.Lock()
 		if q.scripts.Load() == seen {
-			q.store.scripts.Add(1)
 			reply, err := one(ctx, client, c, c.evaluate())
 			q.scripts.Add(1) // now, so that calls that began before do not load it too
 			q.healing.Unlock()

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -31,8 +30,7 @@ type Store struct {
 	// eager and most are how many calls may be in flight to a node.
 	eager, most int
 
-	scripts atomic.Uint64 // how often the script was loaded
-	clock   store.Clock   // of Redis
+	clock store.Clock // of Redis
 
 	notGivenBack *logthrottle.Throttle // bounds the log lines about it
 	noNode       *logthrottle.Throttle // and those about shards without a server
@@ -135,10 +133,6 @@ func (s *Store) Close() error {
 	}
 	return s.nodes.close()
 }
-
-// Scripts returns how often the script was loaded into a server that did not
-// have it.
-func (s *Store) Scripts() uint64 { return s.scripts.Load() }
 
 // now is the time to pass to the script: none, but in tests.
 func (s *Store) now() int64 {

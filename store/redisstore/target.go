@@ -1,12 +1,12 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/fluxgate/fluxgate/internal/secret"
@@ -20,12 +20,9 @@ type target struct {
 	addrs []string
 	// connect makes a client of one node, without retries.
 	connect func(addr string, config Config) *redis.Client
-	// close ends what connect shares.
-	close func() error
-	// client is set if a client finds the master itself.
+	// client is set if a client finds the master itself, and dials then knows it.
 	client *redis.Client
-	// master is the address that the client last found.
-	master *atomic.Pointer[string]
+	dials  *dials
 	// secrets must not be in any error.
 	secrets []string
 }
@@ -63,20 +60,11 @@ func (e *cleanError) Is(target error) bool { return errors.Is(e.err, target) }
 func targetOf(client redis.UniversalClient) (target, error) {
 	switch c := client.(type) {
 	case *redis.Client:
-		options := c.Options()
-		t := target{
-			mode: ModeAuto, addrs: []string{options.Addr}, secrets: []string{options.Password},
-			connect: func(addr string, config Config) *redis.Client { return connect(*options, addr, config) },
-		}
+		options := *c.Options()
 		if options.Addr == failoverAddr {
-			t.mode, t.client = ModeSentinel, c
-			own := *options
-			dials := watchDials(own.Dialer, nil)
-			own.Dialer, t.close = dials.Dial, dials.close
-			t.master = rememberMaster(&own)
-			t.connect = func(addr string, config Config) *redis.Client { return connect(own, addr, config) }
+			return failoverTarget(c, options, nil), nil
 		}
-		return t, nil
+		return serverTarget(options, []string{options.Addr}), nil
 	case *redis.ClusterClient:
 		options := c.Options()
 		return target{
@@ -91,27 +79,21 @@ func targetOf(client redis.UniversalClient) (target, error) {
 // Sentinel where the master is.
 const failoverAddr = "FailoverClient"
 
-// rememberMaster keeps the address that a dialer connects to: with Sentinel
-// only the dialer knows it.
-func rememberMaster(options *redis.Options) *atomic.Pointer[string] {
-	master, dial := new(atomic.Pointer[string]), options.Dialer
-	options.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		conn, err := dial(ctx, network, addr)
-		if err == nil {
-			found := conn.RemoteAddr().String()
-			master.Store(&found)
-		}
-		return conn, err
+// failoverTarget is the master that a client finds, with options for the connections. last is
+// called when they are closed, and may be nil.
+func failoverTarget(client *redis.Client, options redis.Options, last func() error) target {
+	dials := watchDials(options.Dialer, last)
+	options.Dialer = dials.Dial
+	return target{
+		mode: ModeSentinel, addrs: []string{failoverAddr}, secrets: []string{options.Password}, client: client, dials: dials,
+		connect: func(addr string, config Config) *redis.Client { return connect(options, addr, config) },
 	}
-	return master
 }
 
 // address is the address of a node for messages.
 func (t target) address(q *nodeQueue) string {
-	if t.master != nil {
-		if found := t.master.Load(); found != nil {
-			return *found
-		}
+	if t.dials != nil {
+		return cmp.Or(t.dials.address(), q.addr)
 	}
 	return q.addr
 }

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/fluxgate/fluxgate/internal/background"
 	"github.com/fluxgate/fluxgate/internal/logthrottle"
 	"github.com/redis/go-redis/v9"
 )
@@ -69,6 +70,17 @@ func newTopology(ctx context.Context, s *Store, target target) (*topology, error
 // queue is the queue to a shard's master, or nil if none is known.
 func (t *topology) queue(shard int) *nodeQueue { return (*t.shards.Load())[shard] }
 
+// masters returns how many shards each node holds, and how many no known node does.
+func (t *topology) masters() (masters map[*nodeQueue]int, uncovered int) {
+	masters = map[*nodeQueue]int{}
+	for _, q := range *t.shards.Load() {
+		masters[q]++
+	}
+	uncovered = masters[nil]
+	delete(masters, nil)
+	return masters, uncovered
+}
+
 // reach returns the queue of the node at an address, or nil if the address is
 // empty or the store is closed.
 func (t *topology) reach(addr string) *nodeQueue {
@@ -85,7 +97,7 @@ func (t *topology) reach(addr string) *nodeQueue {
 	}
 	q := &nodeQueue{
 		store: t.store, addr: addr, work: make(chan bool, mostCalls),
-		loaded: logthrottle.New(time.Second), reopened: logthrottle.New(10 * time.Second),
+		loaded: logthrottle.New(time.Second), reopened: logthrottle.New(10 * time.Second), failures: logthrottle.New(failureLines),
 	}
 	q.client.Store(t.target.connect(addr, t.store.config))
 	t.queues[addr] = q
@@ -117,8 +129,8 @@ func (t *topology) refreshSoon() {
 	if !t.cluster || !t.refreshing.CompareAndSwap(false, true) {
 		return
 	}
-	t.store.work.Go(func(ctx context.Context) {
-		ctx, cancel := context.WithTimeout(ctx, time.Second)
+	t.store.work.Go(func(life context.Context) {
+		ctx, cancel := context.WithTimeout(life, time.Second)
 		defer cancel()
 		err := t.refresh(ctx)
 		if err != nil {
@@ -126,10 +138,7 @@ func (t *topology) refreshSoon() {
 				"the cluster's slots could not be looked up", "error", t.store.clean(err))
 		}
 		// Not more often than this, however many requests are redirected.
-		select {
-		case <-time.After(20 * time.Millisecond):
-		case <-t.store.work.Context().Done():
-		}
+		_ = background.Sleep(life, 20*time.Millisecond)
 		t.refreshing.Store(false)
 	})
 }
@@ -201,7 +210,7 @@ func (t *topology) adopt(from string, slots []redis.ClusterSlot) {
 	t.mu.Lock()
 	t.shards.Store(&next)
 	t.mu.Unlock()
-	t.prune(next)
+	t.prune()
 }
 
 // withHost fills in the host of the node that answered, if it does not know its
@@ -215,18 +224,15 @@ func withHost(addr, from string) string {
 
 // prune closes connections to nodes that left the cluster if there are many: in
 // some environments every restart has a new address.
-func (t *topology) prune(current []*nodeQueue) {
-	inUse := map[*nodeQueue]bool{}
-	for _, q := range current {
-		inUse[q] = true
-	}
+func (t *topology) prune() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	inUse, _ := t.masters()
 	if len(t.queues) <= 4*len(inUse)+16 {
 		return
 	}
 	for addr, q := range t.queues {
-		if inUse[q] || !q.end() {
+		if inUse[q] > 0 || !q.end() {
 			continue
 		}
 		delete(t.queues, addr)
@@ -244,8 +250,8 @@ func (t *topology) close() error {
 			failures = append(failures, err)
 		}
 	}
-	if t.target.close != nil {
-		failures = append(failures, t.target.close())
+	if t.target.dials != nil {
+		failures = append(failures, t.target.dials.close())
 	}
 	return errors.Join(failures...)
 }

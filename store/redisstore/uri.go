@@ -54,11 +54,5 @@ func sentinelTarget(options redis.Options, addrs []string, master string) target
 	})
 	own := *finder.Options()
 	own.DisableIdentity = true
-	dials := watchDials(own.Dialer, finder.Close)
-	own.Dialer = dials.Dial
-	return target{
-		mode: ModeSentinel, master: rememberMaster(&own), addrs: []string{failoverAddr},
-		secrets: []string{options.Password}, client: finder, close: dials.close,
-		connect: func(addr string, config Config) *redis.Client { return connect(own, addr, config) },
-	}
+	return failoverTarget(finder, own, finder.Close)
 }

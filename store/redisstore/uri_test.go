@@ -57,8 +57,8 @@ func TestOpen_URIs(t *testing.T) {
 			}
 			client := got.connect(got.addrs[0], Config{})
 			defer client.Close()
-			if got.close != nil {
-				defer got.close()
+			if got.dials != nil {
+				defer got.dials.close()
 			}
 			o := client.Options()
 			if got.mode != want.mode || strings.Join(got.addrs, " ") != want.addrs || o.Username != want.user ||

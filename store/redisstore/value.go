@@ -47,30 +47,12 @@ func recordTag(b *store.ExactBand) uint32 {
 	return b.ID | uint32(b.Kind)<<kindShift | uint32(b.TickPower())<<tickShift
 }
 
-// valueReader reads a value as the script packs it.
-type valueReader struct {
-	rest string
-	bad  bool
-}
-
-func (r *valueReader) integer(size int) (n int64) {
-	if len(r.rest) < size {
-		r.rest, r.bad = "", true
-		return 0
-	}
-	for i := size - 1; i >= 0; i-- {
-		n = n<<8 | int64(r.rest[i])
-	}
-	r.rest = r.rest[size:]
-	return n
-}
-
 // decodeValue reads a bucket set. No value is a full one.
 func decodeValue(value string) (s bucket.State, ok bool) {
 	if value == "" {
 		return s, true
 	}
-	r := &valueReader{rest: value}
+	r := &packedReader{rest: value}
 	known := r.integer(1) == version
 	s.At = r.integer(7)
 	for known && r.rest != "" && !r.bad {
@@ -85,22 +67,22 @@ func decodeValue(value string) (s bucket.State, ok bool) {
 }
 
 // slot reads the record with a tag.
-func (r *valueReader) slot(tag uint32) bucket.Slot {
+func (a *packedReader) slot(tag uint32) bucket.Slot {
 	slot := bucket.Slot{ID: tag & (1<<kindShift - 1), Kind: bucket.Kind(tag >> kindShift & 15)}
 	slot.Tick = uint8(tag &^ keptTag >> tickShift)
 	if recordFields[slot.Kind] == nil || int(slot.Tick) >= len(bucket.Ticks) {
-		r.bad = true
+		a.bad = true
 		return slot
 	}
 	if slot.Kind != bucket.TokenBucket {
 		slot.Steps = new(bucket.Steps)
 	}
 	for _, field := range fieldsOf(&slot) {
-		*field = r.integer(7)
+		*field = a.integer(7)
 	}
 	if tag >= keptTag {
-		slot.Since = r.integer(7)
+		slot.Since = a.integer(7)
 	}
-	r.bad = r.bad || slot.Kind == bucket.TokenBucket && slot.Rate == 0 || slot.Kind == bucket.Window && slot.Steps.Length == 0
+	a.bad = a.bad || slot.Kind == bucket.TokenBucket && slot.Rate == 0 || slot.Kind == bucket.Window && slot.Steps.Length == 0
 	return slot
 }
