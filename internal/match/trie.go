@@ -133,20 +133,14 @@ func (t *trie) appendStep(dst, from []int32, s *step) []int32 {
 
 // A trieBuilder collects patterns before they are laid out as a trie.
 type trieBuilder struct {
-	nodes    []node
-	parents  []int32 // of each node
-	children map[edge]int32
-	edges    []tableEntry
-	nested   int32
-}
-
-type edge struct {
-	parent int32
-	text   string
+	nodes   []node
+	parents []int32 // of each node
+	edges   map[entry]int32
+	nested  int32
 }
 
 func newTrieBuilder() *trieBuilder {
-	b := &trieBuilder{children: make(map[edge]int32)}
+	b := &trieBuilder{edges: make(map[entry]int32)}
 	b.addNode(none)
 	return b
 }
@@ -188,31 +182,25 @@ func (b *trieBuilder) add(pattern []segment) int32 {
 }
 
 func (b *trieBuilder) addLiteral(parent int32, text string) int32 {
-	key := edge{parent, text}
-	child, known := b.children[key]
+	child, known := b.edges[entry{parent, text}]
 	if !known {
 		child = b.addNode(parent)
-		b.children[key] = child
-		b.edges = append(b.edges, tableEntry{owner: parent, text: text, value: child})
+		b.edges[entry{parent, text}] = child
 		b.nodes[parent].literals = true
 	}
 	return child
 }
 
 // build lays the patterns out. The builder is used up.
-func (b *trieBuilder) build() (trie, error) {
-	edges, err := newHashTable(b.edges)
-	if err != nil {
-		return trie{}, err
-	}
-	t := trie{nodes: b.nodes, edges: edges, nested: b.nested}
+func (b *trieBuilder) build() trie {
+	t := trie{nodes: b.nodes, edges: newHashTable(b.edges), nested: b.nested}
 	b.measureTails()
 	for i := range t.nodes {
 		if a := t.nodes[i].any; a != none && t.nodes[a].tail != endless {
 			t.longest = max(t.longest, t.nodes[a].tail)
 		}
 	}
-	return t, nil
+	return t
 }
 
 // measureTails sets the tail of every node. A child has a higher number than its
