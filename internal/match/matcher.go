@@ -36,8 +36,6 @@ type Matcher struct {
 	index  index
 	rules  []rule
 	leaves [][]int32 // of each rule, where its patterns end
-	// marks is how many marks the groups have, two each.
-	marks int32
 	// hosts and ignoresCase tell that at least one rule asks for the host or ignores
 	// the case of the path, so that they have to be read.
 	hosts, ignoresCase bool
@@ -85,7 +83,6 @@ func Compile(rules []Rule) (*Matcher, error) {
 			final:  source.Final,
 		}
 	}
-	m.marks = 2 * int32(len(groups))
 
 	b := newIndexBuilder(m.rules, choices)
 	m.trie = patterns.build(b)
@@ -172,7 +169,8 @@ type Matches struct {
 //
 // The request is not changed and not kept. If dst has room, no ordinary request
 // allocates. One does that has more than 512 bytes of API key, 1,024 of readings, more
-// than 64 candidates, or an upper-case path where rules ignore case.
+// than 64 candidates, rules of more than 8 groups, or an upper-case path where rules ignore
+// case.
 func (m *Matcher) Match(req *Request, dst []int32) Matches {
 	q := query{req: req, ip: plainAddr(req.IP)}
 	if m.hosts {
