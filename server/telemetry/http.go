@@ -123,6 +123,7 @@ func (m *Metrics) WatchConnections(c Connections) {
 			"Connections over the limit: probes on them are answered, other requests get 503; grpc closes them.", "listener"),
 			c.OverLimit(), c.Listener)
 		out <- counter(desc("accept_errors_total",
-			"Connections that could not be accepted, as when the process has no file descriptors left.", "listener"), c.Failed(), c.Listener)
+			"Connections that could not be accepted, as when the process has no file descriptors left.", "listener"),
+			c.Failed(), c.Listener)
 	}))
 }

@@ -100,10 +100,12 @@ func New(config Config) *Metrics {
 		m.settlements.WithLabelValues(result)
 	}
 	registry.MustRegister(collector(func(out chan<- prometheus.Metric) {
-		out <- gauge(desc("build_info", "Always 1; the build is in the labels. Several versions at once mean a rollout.", "version", "goversion"),
+		out <- gauge(desc("build_info",
+			"Always 1; the build is in the labels. Several versions at once mean a rollout.", "version", "goversion"),
 			1, config.Version, runtime.Version())
 		if config.WaitSlots > 0 {
-			out <- gauge(desc("waiting_limit", "wait-for-refill.max-concurrent-waits; absent if waiting is off."), float64(config.WaitSlots))
+			out <- gauge(desc("waiting_limit",
+				"wait-for-refill.max-concurrent-waits; absent if waiting is off."), float64(config.WaitSlots))
 		}
 	}))
 	return m
