@@ -198,14 +198,10 @@ func (run *caseRun) perform(step *conformanceStep) ([]byte, error) {
 		var usage fluxgate.Usage
 		_ = step.Settle.Usage.To(&usage) // what is wrong is to be found by the client or the server
 		settled, err := c.SettleUsage(ctx, run.receipt(step.Settle.Receipt), &usage)
-		answer := wire.Settlements{Measures: map[string]wire.Settlement{}}
-		for measure, s := range settled {
-			answer.Measures[measure] = wire.Settlement{Returned: s.Returned, Charged: s.Charged}
-		}
-		return encode(answer, err)
+		return encode(wire.Settlements{Measures: settled}, err)
 	case step.Settle != nil:
 		settled, err := c.Settle(ctx, run.receipt(step.Settle.Receipt), *step.Settle.Actual)
-		return encode(wire.Settlement{Returned: settled.Returned, Charged: settled.Charged}, err)
+		return encode(settled, err)
 	case step.Extend != nil:
 		receipt := run.receipt(step.Extend.Receipt)
 		err := c.Extend(ctx, receipt)

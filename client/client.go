@@ -189,9 +189,9 @@ func (c *Client) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual i
 	case c.token(receipt) == "" && c.config.Fallback != nil:
 		return c.config.Fallback.Settle(ctx, receipt, actual)
 	}
-	var answer wire.Settlement
+	var answer store.Settlement
 	err := c.settleOnce(ctx, receipt, wire.Settle{Actual: &actual}, &answer)
-	return store.Settlement{Returned: answer.Returned, Charged: answer.Charged}, err
+	return answer, err
 }
 
 // SettleUsage corrects the tokens taken for a request to its actual usage, as
@@ -207,14 +207,8 @@ func (c *Client) SettleUsage(ctx context.Context, receipt *fluxgate.Receipt, usa
 		return c.config.Fallback.SettleUsage(ctx, receipt, usage)
 	}
 	var answer wire.Settlements
-	if err := c.settleOnce(ctx, receipt, wire.Settle{Usage: wire.FromUsage(usage)}, &answer); err != nil {
-		return nil, err
-	}
-	settled := make(map[string]store.Settlement, len(answer.Measures))
-	for measure, s := range answer.Measures {
-		settled[measure] = store.Settlement{Returned: s.Returned, Charged: s.Charged}
-	}
-	return settled, nil
+	err := c.settleOnce(ctx, receipt, wire.Settle{Usage: wire.FromUsage(usage)}, &answer)
+	return answer.Measures, err
 }
 
 // settleOnce settles the receipt of a server.

@@ -67,12 +67,7 @@ func isPort(s string) bool {
 	if hidden, found := strings.CutPrefix(s, "_"); found {
 		return syntax.IsToken(hidden)
 	}
-	for _, c := range []byte(s) {
-		if c < '0' || c > '9' {
-			return false
-		}
-	}
-	return len(s) >= 1 && len(s) <= 5
+	return len(s) >= 1 && len(s) <= 5 && strings.Trim(s, "0123456789") == ""
 }
 
 // trim removes spaces and tabs around an entry.

@@ -28,7 +28,7 @@ func (r *Resolver) walk(addr netip.Addr, lines []string) netip.Addr {
 				return addr
 			}
 			addr = before
-			if !r.trusted.contain(addr) {
+			if !r.trusted.Has(addr) {
 				return addr
 			}
 		}

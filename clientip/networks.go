@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 	"strings"
 )
 
@@ -63,29 +62,4 @@ func parsePrefix(s string) (netip.Prefix, error) {
 		return netip.Prefix{}, errors.New("is neither an address such as 192.0.2.10 nor a network such as 10.1.0.0/16")
 	}
 	return netip.PrefixFrom(addr, addr.BitLen()), nil
-}
-
-// networks are disjoint and in order of their addresses: the published list of
-// a CDN has hundreds, and every hop of a chain is looked up.
-type networks []netip.Prefix
-
-// disjoint is the same networks, sorted and without those inside others.
-func (n networks) disjoint() networks {
-	slices.SortFunc(n, netip.Prefix.Compare)
-	kept := n[:0]
-	for _, network := range n {
-		if len(kept) == 0 || !kept[len(kept)-1].Overlaps(network) {
-			kept = append(kept, network)
-		}
-	}
-	return kept
-}
-
-// contain reports whether an unmapped address without a zone is in one of the
-// networks.
-func (n networks) contain(addr netip.Addr) bool {
-	i, found := slices.BinarySearchFunc(n, addr, func(network netip.Prefix, addr netip.Addr) int {
-		return network.Addr().Compare(addr)
-	})
-	return found || i > 0 && n[i-1].Contains(addr)
 }

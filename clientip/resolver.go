@@ -9,6 +9,7 @@ import (
 	"net/textproto"
 	"strings"
 
+	"github.com/fluxgate/fluxgate/internal/netset"
 	"github.com/fluxgate/fluxgate/internal/syntax"
 )
 
@@ -37,7 +38,7 @@ type Config struct {
 // Resolver finds the client's address. Its zero value trusts no proxy. It is safe
 // for concurrent use.
 type Resolver struct {
-	trusted   networks
+	trusted   netset.Set
 	trustUnix bool
 	// header is the canonical name and lower the one that gRPC uses.
 	header, lower string
@@ -65,7 +66,7 @@ func New(config Config) (*Resolver, error) {
 		}
 		r.trusted = append(r.trusted, network)
 	}
-	r.trusted = r.trusted.disjoint()
+	r.trusted = netset.New(r.trusted)
 	if config.Header != "" && len(config.TrustedProxies) == 0 && !config.TrustUnixSocket {
 		problems = append(problems, fmt.Errorf("header %q is never read without trusted proxies: set them", config.Header))
 	}
@@ -137,7 +138,7 @@ func (r *Resolver) peer(name string, unix bool) (addr netip.Addr, trusted bool) 
 		return addr, r.trustUnix
 	}
 	addr, _ = parseAddr(name)
-	return addr, r.trusted.contain(addr)
+	return addr, r.trusted.Has(addr)
 }
 
 func (r *Resolver) resolve(peer string, unix bool, header http.Header) netip.Addr {

@@ -35,7 +35,7 @@
 // In a rejection t is at most Retry-After. Limits of shadow rules are not shown.
 // There are at most 8 entries, including the binding limit. Behind several
 // middlewares the X-RateLimit headers are those of the tightest, or of the one that
-// rejects, and the lists have the entries of all.
+// rejects, and the lists have a line of each.
 //
 // A rejected request gets a problem document (RFC 9457) that must not be cached:
 //

@@ -42,13 +42,13 @@ func (t *Taken) Correction(actual int64) int64 {
 type Settlement struct {
 	// Returned is the number of tokens that came back. It may be less than the
 	// difference: tokens that could be taken twice do not come back.
-	Returned int64
+	Returned int64 `json:"returned"`
 	// Charged is the number of tokens taken in addition. It may be less than the
 	// difference: debt is bounded.
-	Charged int64
+	Charged int64 `json:"charged"`
 	// NotSent is why a store did not get the settlement, or rejected it. Nothing was settled,
 	// and it may be sent again. An engine sends it again when the store is available.
-	NotSent error
+	NotSent error `json:"-"`
 }
 
 // SettleError joins the error of a Settle with the reasons in [Settlement.NotSent].

@@ -13,7 +13,7 @@ type rule struct {
 // priority order and may be there more than once, when several patterns or values of
 // one rule match.
 func (m *Matcher) appendApplying(dst []int32, candidates []candidate, q *query) []int32 {
-	var marks seenSet // which groups have had their enforced and their shadow rule
+	marks := make(map[int32]bool, 8) // which groups have had their enforced and their shadow rule
 	last := none
 	for _, c := range candidates {
 		i := c.rule()
@@ -22,7 +22,7 @@ func (m *Matcher) appendApplying(dst []int32, candidates []candidate, q *query) 
 		}
 		last = i
 		r := &m.rules[i]
-		if r.group != none && displaced(&marks, r) {
+		if r.group != none && displaced(marks, r) {
 			continue
 		}
 		if !c.proven() {
@@ -31,7 +31,7 @@ func (m *Matcher) appendApplying(dst []int32, candidates []candidate, q *query) 
 			}
 		}
 		if r.group != none {
-			marks.add(mark(r), m.marks)
+			marks[mark(r)] = true
 		}
 		dst = append(dst, i)
 		if r.final && !r.shadow {
@@ -43,11 +43,8 @@ func (m *Matcher) appendApplying(dst []int32, candidates []candidate, q *query) 
 
 // displaced reports whether a rule that matched before leaves no room for r in its
 // group: an enforced one for any, a shadow one for other shadow rules.
-func displaced(marks *seenSet, r *rule) bool {
-	if marks.has(2 * r.group) {
-		return true
-	}
-	return r.shadow && marks.has(2*r.group+1)
+func displaced(marks map[int32]bool, r *rule) bool {
+	return marks[2*r.group] || r.shadow && marks[mark(r)]
 }
 
 // mark is the mark a rule leaves when it applies.

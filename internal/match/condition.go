@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/fluxgate/fluxgate/internal/netset"
 )
 
 // conditions are what a rule asks for beside its paths. Whatever is empty holds for
@@ -19,7 +21,7 @@ type conditions struct {
 	headers    []named
 	descriptor []entryCondition
 	hosts      hostSet
-	ips        addrRanges
+	ips        netset.Set
 	apiKeys    map[digest]struct{}
 	exclude    *Paths
 	ignoreCase bool // of exclude
@@ -52,7 +54,7 @@ func (c *conditions) obstacle(q *query) (obstacle Obstacle, name string) {
 			return ObstacleDescriptor, name
 		}
 	}
-	if c.ips != nil && !c.ips.has(q.ip) {
+	if c.ips != nil && !c.ips.Has(q.ip) {
 		return ObstacleIP, ""
 	}
 	for i := range c.texts {

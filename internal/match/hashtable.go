@@ -1,10 +1,6 @@
 package match
 
-import (
-	"errors"
-	"hash/maphash"
-	"math"
-)
+import "hash/maphash"
 
 // none means "no node", "no rule list", "no entry".
 const none = int32(-1)
@@ -54,17 +50,15 @@ func spread(owner int32, hash uint64) uint64 {
 	return hash ^ uint64(uint32(owner))*0x9e3779b97f4a7c15
 }
 
-// A tableEntry is what is put into a hashTable. No two have the same owner and text.
-type tableEntry struct {
+// An entry is what a hashTable finds a number by.
+type entry struct {
 	owner int32
 	text  string
-	value int32
 }
 
-var errTextTooLong = errors.New("paths and values together pass 4 GiB: split the rule set")
-
-// newHashTable builds the table of the given entries.
-func newHashTable(entries []tableEntry) (hashTable, error) {
+// newHashTable builds the table of the given entries. Their texts have less than 4 GiB, since
+// rule sets are bounded.
+func newHashTable(entries map[entry]int32) hashTable {
 	size := 1
 	for size < len(entries)+len(entries)/2+1 { // at most two thirds full
 		size *= 2
@@ -75,34 +69,20 @@ func newHashTable(entries []tableEntry) (hashTable, error) {
 	}
 	starts := make(map[string]uint32) // equal texts are kept once, and stay in the cache
 	var texts []byte
-	for _, e := range entries {
+	for e, value := range entries {
 		start, known := starts[e.text]
 		if !known {
-			if uint64(len(texts))+uint64(len(e.text)) > math.MaxUint32 {
-				return hashTable{}, errTextTooLong
-			}
 			start = uint32(len(texts))
 			starts[e.text] = start
 			texts = append(texts, e.text...)
 		}
-		t.put(e, start)
+		spot := spread(e.owner, t.hash(e.text))
+		i := spot & uint64(size-1)
+		for t.slots[i].owner != none {
+			i = (i + 1) & uint64(size-1)
+		}
+		t.slots[i] = slot{owner: e.owner, value: value, tag: uint32(spot >> 32), start: start, size: uint32(len(e.text))}
 	}
 	t.texts = string(texts)
-	return t, nil
-}
-
-func (t *hashTable) put(e tableEntry, start uint32) {
-	spot := spread(e.owner, t.hash(e.text))
-	mask := uint64(len(t.slots) - 1)
-	i := spot & mask
-	for t.slots[i].owner != none {
-		i = (i + 1) & mask
-	}
-	t.slots[i] = slot{
-		owner: e.owner,
-		value: e.value,
-		tag:   uint32(spot >> 32),
-		start: start,
-		size:  uint32(len(e.text)),
-	}
+	return t
 }

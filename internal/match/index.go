@@ -156,10 +156,10 @@ func (x *index) appendLines(dst []candidate, id int32, lines []string) []candida
 	if len(lines) == 0 {
 		return dst
 	}
-	var seen seenSet
+	seen := make(map[list]bool, 8)
 	for _, line := range lines {
-		found := x.values.find(id, x.values.hash(line), line)
-		if found < 0 || seen.add(found, int32(len(x.lists))) {
+		if found := x.values.find(id, x.values.hash(line), line); !seen[found] {
+			seen[found] = true
 			dst = x.appendList(dst, found)
 		}
 	}

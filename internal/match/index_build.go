@@ -41,9 +41,16 @@ type indexBuilder struct {
 	choices [][]choice // by rule
 	leaves  [][]int32  // by rule
 	index   index
-	entries []tableEntry
+	values  map[entry]list
 
 	descriptors descriptorBuilder
+}
+
+func newIndexBuilder(rules []rule, choices [][]choice) *indexBuilder {
+	return &indexBuilder{
+		rules: rules, choices: choices, leaves: make([][]int32, len(rules)), values: make(map[entry]list),
+		descriptors: descriptorBuilder{edges: make(map[entry]int32)},
+	}
 }
 
 // addLeaf files ascending rules at a new leaf and returns its number.
@@ -86,7 +93,7 @@ func (b *indexBuilder) addLeaf(rules []int32) int32 {
 		if v.kind == byHost {
 			a.longest = max(a.longest, suffixLength(v.value))
 		}
-		b.entries = append(b.entries, tableEntry{owner: id, text: v.value, value: b.addList(filed[v])})
+		b.values[entry{id, v.value}] = b.addList(filed[v])
 	}
 	p.anchorCount = int32(len(numbers))
 	b.index.leaves = append(b.index.leaves, p)
@@ -148,15 +155,9 @@ func (b *indexBuilder) addList(candidates []candidate) list {
 }
 
 // build returns the index. The builder is used up.
-func (b *indexBuilder) build() (index, error) {
-	values, err := newHashTable(b.entries)
-	if err != nil {
-		return index{}, err
-	}
-	b.index.values = values
-	if b.index.descriptors, err = b.descriptors.build(); err != nil {
-		return index{}, err
-	}
+func (b *indexBuilder) build() index {
+	b.index.values = newHashTable(b.values)
+	b.index.descriptors = descriptorTrie{nodes: b.descriptors.nodes, edges: newHashTable(b.descriptors.edges)}
 	b.index.lists = slices.Clip(b.index.lists)
-	return b.index, nil
+	return b.index
 }

@@ -54,9 +54,8 @@ func (x *index) appendDescriptor(dst []candidate, at int32, entries []Descriptor
 
 // A descriptorBuilder collects descriptors before they are laid out as a trie.
 type descriptorBuilder struct {
-	nodes    []descriptorNode
-	children map[edge]int32
-	edges    []tableEntry
+	nodes []descriptorNode
+	edges map[entry]int32
 }
 
 func (b *descriptorBuilder) addNode() int32 {
@@ -65,15 +64,10 @@ func (b *descriptorBuilder) addNode() int32 {
 }
 
 func (b *descriptorBuilder) child(parent int32, text string) int32 {
-	e := edge{parent, text}
-	child, known := b.children[e]
+	child, known := b.edges[entry{parent, text}]
 	if !known {
 		child = b.addNode()
-		if b.children == nil {
-			b.children = make(map[edge]int32)
-		}
-		b.children[e] = child
-		b.edges = append(b.edges, tableEntry{owner: parent, text: text, value: child})
+		b.edges[entry{parent, text}] = child
 	}
 	return child
 }
@@ -103,9 +97,4 @@ func (b *descriptorBuilder) beginnings(at int32, length int) int32 {
 		node.lengths = slices.Insert(node.lengths, i, length)
 	}
 	return node.beginnings
-}
-
-func (b *descriptorBuilder) build() (descriptorTrie, error) {
-	edges, err := newHashTable(b.edges)
-	return descriptorTrie{nodes: b.nodes, edges: edges}, err
 }

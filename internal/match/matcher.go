@@ -36,15 +36,10 @@ type Matcher struct {
 	index  index
 	rules  []rule
 	leaves [][]int32 // of each rule, where its patterns end
-	// marks is how many marks the groups have, two each.
-	marks int32
 	// hosts and ignoresCase tell that at least one rule asks for the host or ignores
 	// the case of the path, so that they have to be read.
 	hosts, ignoresCase bool
 }
-
-// maxRules leaves room for what is counted in twos: candidates and marks of groups.
-const maxRules = 1 << 29
 
 // A RuleError tells which rule could not be compiled.
 type RuleError struct {
@@ -61,9 +56,6 @@ func (e *RuleError) Unwrap() error { return e.Err }
 // Compile builds the matcher of a list of rules, highest priority first. An error
 // about one of the rules is a [*RuleError].
 func Compile(rules []Rule) (*Matcher, error) {
-	if len(rules) > maxRules {
-		return nil, fmt.Errorf("%d rules are too many, at most %d are possible: split the rule set", len(rules), maxRules)
-	}
 	m := &Matcher{rules: make([]rule, len(rules))}
 	patterns, folded := newPatternSet(parsePattern), newPatternSet(parseFolded)
 	choices := make([][]choice, len(rules))
@@ -91,22 +83,15 @@ func Compile(rules []Rule) (*Matcher, error) {
 			final:  source.Final,
 		}
 	}
-	m.marks = 2 * int32(len(groups))
 
-	b := indexBuilder{rules: m.rules, choices: choices, leaves: make([][]int32, len(rules))}
-	var err error
-	if m.trie, err = patterns.build(&b); err != nil {
-		return nil, err
-	}
+	b := newIndexBuilder(m.rules, choices)
+	m.trie = patterns.build(b)
 	if len(folded.filed) > 0 {
-		m.folded = new(trie)
-		if *m.folded, err = folded.build(&b); err != nil {
-			return nil, err
-		}
+		t := folded.build(b)
+		m.folded = &t
 	}
-	m.leaves = b.leaves
-	m.index, err = b.build()
-	return m, err
+	m.leaves, m.index = b.leaves, b.build()
+	return m, nil
 }
 
 // A patternSet collects the patterns of rules.
@@ -141,7 +126,7 @@ func (p *patternSet) add(rule int32, paths []string) error {
 }
 
 // build files the rules and lays the patterns out. The set is used up.
-func (p *patternSet) build(b *indexBuilder) (trie, error) {
+func (p *patternSet) build(b *indexBuilder) trie {
 	for n := range p.builder.nodes {
 		if list := p.filed[int32(n)]; list != nil {
 			p.builder.nodes[n].accept = b.addLeaf(list)
@@ -184,7 +169,8 @@ type Matches struct {
 //
 // The request is not changed and not kept. If dst has room, no ordinary request
 // allocates. One does that has more than 512 bytes of API key, 1,024 of readings, more
-// than 64 candidates, or an upper-case path where rules ignore case.
+// than 64 candidates, rules of more than 8 groups, or an upper-case path where rules ignore
+// case.
 func (m *Matcher) Match(req *Request, dst []int32) Matches {
 	q := query{req: req, ip: plainAddr(req.IP)}
 	if m.hosts {

@@ -1,6 +1,9 @@
 package match
 
-import "strings"
+import (
+	"encoding/hex"
+	"strings"
+)
 
 // CleanPath appends the clean reading of a path to dst and returns the extended
 // slice. path is the request's path as sent; a "?" ends it.
@@ -75,22 +78,9 @@ func decode(path string, i int) (c byte, size int) {
 	if path[i] != '%' || len(path)-i < 3 {
 		return path[i], 1
 	}
-	high, low := hexDigit(path[i+1]), hexDigit(path[i+2])
-	if high > 15 || low > 15 {
+	var escaped [1]byte
+	if _, err := hex.Decode(escaped[:], []byte(path[i+1:i+3])); err != nil {
 		return '%', 1
 	}
-	return high<<4 | low, 3
-}
-
-// hexDigit returns the value of a hexadecimal digit, and 255 for any other byte.
-func hexDigit(c byte) byte {
-	switch {
-	case '0' <= c && c <= '9':
-		return c - '0'
-	case 'a' <= c && c <= 'f':
-		return c - 'a' + 10
-	case 'A' <= c && c <= 'F':
-		return c - 'A' + 10
-	}
-	return 255
+	return escaped[0], 3
 }

@@ -1,6 +1,9 @@
 package match
 
-import "strings"
+import (
+	"bytes"
+	"strings"
+)
 
 // maxReachStates bounds the search of Reaches.
 const maxReachStates = 10_000
@@ -9,28 +12,25 @@ const maxReachStates = 10_000
 // include, and none of exclude. Empty paths and an empty include match every path. It is
 // exact, unless the search is too long: then it is true.
 func Reaches(paths, include, exclude []string) bool {
-	s := reachSearch{symbols: map[string]bool{}}
-	s.paths, s.include, s.exclude = s.parse(orAll(paths)), s.parse(orAll(include)), s.parse(exclude)
-	s.symbols[strings.Repeat("x", maxPatternBytes)] = true // a segment that no pattern names
-	start := reachState{startState(s.paths), startState(s.include), startState(s.exclude)}
-	states, seen := []reachState{start}, map[string]bool{start.key(): true}
+	s := reachSearch{symbols: map[string]bool{strings.Repeat("x", maxPatternBytes): true}} // a segment that no pattern names
+	for list, patterns := range [...][]string{orAll(paths), orAll(include), exclude} {
+		s.parse(list, patterns)
+	}
+	start := s.next("", "")
+	states, seen := []string{start}, map[string]bool{start: true}
 	for len(states) > 0 {
 		state := states[0]
 		states = states[1:]
+		reached, ended := s.lists(state)
 		switch {
-		case accepts(s.paths, state.paths) && accepts(s.include, state.include) && !accepts(s.exclude, state.exclude):
-			return true
-		case len(seen) > maxReachStates:
+		case !reached[0] || !reached[1]:
+			continue
+		case ended == [3]bool{true, true, false}, len(seen) > maxReachStates:
 			return true
 		}
 		for symbol := range s.symbols {
-			next := reachState{
-				afterSegment(s.paths, state.paths, symbol),
-				afterSegment(s.include, state.include, symbol),
-				afterSegment(s.exclude, state.exclude, symbol),
-			}
-			if key := next.key(); strings.Contains(next.paths, "1") && strings.Contains(next.include, "1") && !seen[key] {
-				seen[key] = true
+			if next := s.next(state, symbol); !seen[next] {
+				seen[next] = true
 				states = append(states, next)
 			}
 		}
@@ -46,83 +46,71 @@ func orAll(patterns []string) []string {
 }
 
 // reachSearch are the patterns of three lists. Each path is a word of symbols, its segments.
+// A state has, for each pattern, a "1" for each position that the segments so far lead to,
+// and "0" for the others.
 type reachSearch struct {
-	paths, include, exclude [][]segment
-	symbols                 map[string]bool
+	patterns []reachPattern
+	size     int // of a state
+	symbols  map[string]bool
 }
 
-func (s *reachSearch) parse(patterns []string) [][]segment {
-	var all [][]segment
+type reachPattern struct {
+	list     int
+	at       int // where its positions begin in a state
+	segments []segment
+}
+
+func (s *reachSearch) parse(list int, patterns []string) {
 	for _, pattern := range patterns {
 		segments, err := parsePattern(pattern)
 		if err != nil {
 			continue // it is refused where it is set
 		}
-		all = append(all, segments)
+		s.patterns = append(s.patterns, reachPattern{list, s.size, segments})
+		s.size += len(segments) + 1
 		for _, seg := range segments {
 			if seg.kind == literal {
 				s.symbols[seg.text] = true
 			}
 		}
 	}
-	return all
 }
 
-// reachState has, for each pattern of a list, a "1" for each position that the segments so
-// far lead to, and "0" for the others.
-type reachState struct{ paths, include, exclude string }
-
-func (s *reachState) key() string { return s.paths + " " + s.include + " " + s.exclude }
-
-func startState(patterns [][]segment) string {
-	return eachPattern(patterns, "", func(segments []segment, _ string, next []byte) { reach(segments, next, 0) })
-}
-
-// afterSegment is the state after one more segment.
-func afterSegment(patterns [][]segment, state, symbol string) string {
-	return eachPattern(patterns, state, func(segments []segment, before string, next []byte) {
-		for i, seg := range segments {
+// next is the state after one more segment, or without a state the first one.
+func (s *reachSearch) next(state, symbol string) string {
+	next := bytes.Repeat([]byte("0"), s.size)
+	for _, p := range s.patterns {
+		if state == "" {
+			p.reach(next, 0)
+			continue
+		}
+		for i, seg := range p.segments {
 			switch {
-			case before[i] == '0':
+			case state[p.at+i] == '0':
 			case seg.kind == anySegments:
-				reach(segments, next, i)
+				p.reach(next, i)
 			case seg.kind == oneSegment || seg.text == symbol:
-				reach(segments, next, i+1)
+				p.reach(next, i+1)
 			}
 		}
-	})
+	}
+	return string(next)
 }
 
 // reach adds a position, and those behind a "**", which may be no segment at all.
-func reach(segments []segment, state []byte, i int) {
-	state[i] = '1'
-	if i < len(segments) && segments[i].kind == anySegments {
-		reach(segments, state, i+1)
+func (p *reachPattern) reach(state []byte, i int) {
+	state[p.at+i] = '1'
+	if i < len(p.segments) && p.segments[i].kind == anySegments {
+		p.reach(state, i+1)
 	}
 }
 
-func accepts(patterns [][]segment, state string) bool {
-	for _, segments := range patterns {
-		if state[len(segments)] == '1' {
-			return true
-		}
-		state = state[len(segments)+1:]
+// lists reports of which lists a pattern has a position, and of which one is at its end.
+func (s *reachSearch) lists(state string) (reached, ended [3]bool) {
+	for _, p := range s.patterns {
+		end := p.at + len(p.segments)
+		reached[p.list] = reached[p.list] || strings.Contains(state[p.at:end+1], "1")
+		ended[p.list] = ended[p.list] || state[end] == '1'
 	}
-	return false
-}
-
-func eachPattern(patterns [][]segment, state string, advance func(segments []segment, before string, next []byte)) string {
-	var all []byte
-	for _, segments := range patterns {
-		n := len(segments) + 1
-		next := []byte(strings.Repeat("0", n))
-		if state == "" {
-			advance(segments, "", next)
-		} else {
-			advance(segments, state[:n], next)
-			state = state[n:]
-		}
-		all = append(all, next...)
-	}
-	return string(all)
+	return reached, ended
 }

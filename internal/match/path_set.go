@@ -25,11 +25,7 @@ func compilePaths(patterns []string, parse func(string) ([]segment, error)) (*Pa
 		}
 		b.nodes[b.add(segments)].accept = 0
 	}
-	t, err := b.build()
-	if err != nil {
-		return nil, err
-	}
-	return &Paths{trie: t}, nil
+	return &Paths{trie: b.build()}, nil
 }
 
 // MatchAny reports whether one of the patterns matches a path, given as sent, in any of

@@ -7,9 +7,8 @@ import "strings"
 // the order in which they were added, which keeps a pattern's own nodes together in
 // memory.
 type trie struct {
-	nodes  []node
-	edges  hashTable // (node, literal segment) → node
-	nested int32     // how many nodes have a number in node.nested
+	nodes []node
+	edges hashTable // (node, literal segment) → node
 	// longest is the longest tail behind any "**" that is not endless.
 	longest uint8
 }
@@ -19,9 +18,9 @@ type node struct {
 	any  int32 // the node after "**", or none; it is reached together with this one
 	// accept is what the trie's owner filed for paths that end here, or none.
 	accept int32
-	// nested numbers the "**" nodes below another "**": the only ones
-	// that a path can reach more than once. none for the others.
-	nested int32
+	// nested is whether this is a "**" node below another "**": the only ones that a path
+	// can reach more than once.
+	nested bool
 	// tail is how many segments the patterns that go on here with a literal or "*"
 	// still want at most, or endless if one of them has a "**". A path with more
 	// segments left cannot match any of them.
@@ -47,9 +46,9 @@ func (t *trie) appendMatches(dst []int32, path string) []int32 {
 
 		here  = append(hereBuf[:0], rootNode) // reached by exactly this part of the path
 		next  = nextBuf[:0]
-		stays = staysBuf[:0] // "**" nodes in reach with an endless tail
-		tails = tailsBuf[:0] // "**" nodes in reach with a shorter one
-		seen  seenSet
+		stays = staysBuf[:0]            // "**" nodes in reach with an endless tail
+		tails = tailsBuf[:0]            // "**" nodes in reach with a shorter one
+		seen  = make(map[int32]bool, 8) // nested "**" nodes
 	)
 	rest := path[1:]
 	left := 0
@@ -63,8 +62,11 @@ func (t *trie) appendMatches(dst []int32, path string) []int32 {
 				continue
 			}
 			node := &t.nodes[a]
-			if node.nested != none && !seen.add(node.nested, t.nested) {
-				continue
+			if node.nested {
+				if seen[a] {
+					continue
+				}
+				seen[a] = true
 			}
 			if node.accept != none {
 				dst = append(dst, node.accept)
@@ -133,26 +135,19 @@ func (t *trie) appendStep(dst, from []int32, s *step) []int32 {
 
 // A trieBuilder collects patterns before they are laid out as a trie.
 type trieBuilder struct {
-	nodes    []node
-	parents  []int32 // of each node
-	children map[edge]int32
-	edges    []tableEntry
-	nested   int32
-}
-
-type edge struct {
-	parent int32
-	text   string
+	nodes   []node
+	parents []int32 // of each node
+	edges   map[entry]int32
 }
 
 func newTrieBuilder() *trieBuilder {
-	b := &trieBuilder{children: make(map[edge]int32)}
+	b := &trieBuilder{edges: make(map[entry]int32)}
 	b.addNode(none)
 	return b
 }
 
 func (b *trieBuilder) addNode(parent int32) int32 {
-	b.nodes = append(b.nodes, node{star: none, any: none, accept: none, nested: none})
+	b.nodes = append(b.nodes, node{star: none, any: none, accept: none})
 	b.parents = append(b.parents, parent)
 	return int32(len(b.nodes) - 1)
 }
@@ -175,10 +170,7 @@ func (b *trieBuilder) add(pattern []segment) int32 {
 			if b.nodes[at].any == none {
 				child := b.addNode(at)
 				b.nodes[at].any = child
-				if below {
-					b.nodes[child].nested = b.nested
-					b.nested++
-				}
+				b.nodes[child].nested = below
 			}
 			at = b.nodes[at].any
 			below = true
@@ -188,31 +180,25 @@ func (b *trieBuilder) add(pattern []segment) int32 {
 }
 
 func (b *trieBuilder) addLiteral(parent int32, text string) int32 {
-	key := edge{parent, text}
-	child, known := b.children[key]
+	child, known := b.edges[entry{parent, text}]
 	if !known {
 		child = b.addNode(parent)
-		b.children[key] = child
-		b.edges = append(b.edges, tableEntry{owner: parent, text: text, value: child})
+		b.edges[entry{parent, text}] = child
 		b.nodes[parent].literals = true
 	}
 	return child
 }
 
 // build lays the patterns out. The builder is used up.
-func (b *trieBuilder) build() (trie, error) {
-	edges, err := newHashTable(b.edges)
-	if err != nil {
-		return trie{}, err
-	}
-	t := trie{nodes: b.nodes, edges: edges, nested: b.nested}
+func (b *trieBuilder) build() trie {
+	t := trie{nodes: b.nodes, edges: newHashTable(b.edges)}
 	b.measureTails()
 	for i := range t.nodes {
 		if a := t.nodes[i].any; a != none && t.nodes[a].tail != endless {
 			t.longest = max(t.longest, t.nodes[a].tail)
 		}
 	}
-	return t, nil
+	return t
 }
 
 // measureTails sets the tail of every node. A child has a higher number than its

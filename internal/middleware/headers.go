@@ -1,7 +1,9 @@
 package middleware
 
 import (
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/fluxgate/fluxgate"
@@ -45,7 +47,7 @@ func NewHeaders(lower bool) Headers {
 }
 
 const (
-	// maxEntries bounds the lists of all limiters of a chain together.
+	// maxEntries bounds each list.
 	maxEntries = 8
 	// maxInteger is the largest that a structured field can have.
 	maxInteger = 999_999_999_999_999
@@ -53,11 +55,14 @@ const (
 
 // Set sets the headers of a decision with a band. It runs for every request: all
 // values share one string, and all lists of values one array.
+//
+// In a chain of limiters the X-RateLimit headers are those of the tightest, and each adds a line
+// to the others.
 func (w *Headers) Set(h map[string][]string, d *fluxgate.Decision) {
 	if d.Band == "" || !w.X && !w.IETF {
 		return
 	}
-	var space [512]byte
+	var space, more [512]byte
 	text := space[:0]
 	var ends [headerCount]int // of the values in the text
 	if w.X && (!d.Allowed || w.tightest(h, d)) {
@@ -70,80 +75,66 @@ func (w *Headers) Set(h map[string][]string, d *fluxgate.Decision) {
 		}
 		ends[resetHeader] = len(text)
 	}
-	var policy string
-	merge := false
 	if w.IETF {
-		var rules [maxEntries]*ruleNames
-		states, count, fits := w.appendStates(text, &rules, d)
-		switch {
-		case !fits || len(h[w.names[stateHeader]]) > 0:
-			merge = true
-		case count == 1:
-			text, policy = states, rules[0].policies
-			ends[stateHeader] = len(text)
-		default:
-			ends[stateHeader] = len(states)
-			text = appendPolicies(states, rules[:count])
-			ends[policyHeader] = len(text)
-		}
+		var policies []byte
+		text, policies = w.appendLists(text, more[:0], d)
+		ends[stateHeader] = len(text)
+		text = append(text, policies...)
+		ends[policyHeader] = len(text)
 	}
-
-	all, values, start := string(text), headerValues{w.names, new([headerCount]string)}, 0
+	all, values, start := string(text), new([headerCount]string), 0
 	for i, end := range ends {
-		if end > start {
-			values.set(h, i, all[start:end])
-			start = end
-		}
-	}
-	if policy != "" {
-		values.set(h, policyHeader, policy)
-	}
-	if merge {
-		values.merge(h, d)
-	}
-}
-
-// headerValues are the headers of one decision. All lists of values share an array.
-type headerValues struct{ names, values *[headerCount]string }
-
-func (v headerValues) set(h map[string][]string, i int, value string) {
-	v.values[i] = value
-	h[v.names[i]] = v.values[i : i+1 : i+1]
-}
-
-// appendStates appends the RateLimit list and finds the rules of the
-// RateLimit-Policy list. It reports failure if there are too many entries, or if
-// the bands are not those of the rules because the fallback decided.
-func (w *Headers) appendStates(text []byte, names *[maxEntries]*ruleNames, d *fluxgate.Decision) (_ []byte, count int, ok bool) {
-	if d.Degraded {
-		return text, 0, false
-	}
-	var last *rules.Rule
-	entries, position := 0, 0
-	for b := range d.Bands() {
-		if b.Shadow() {
+		if end <= start {
 			continue
 		}
-		if b.Status == store.NotAsked {
-			return text, 0, false
+		values[i] = all[start:end]
+		start = end
+		if before := h[w.names[i]]; i >= stateHeader && len(before) > 0 {
+			h[w.names[i]] = append(slices.Clip(before), values[i])
+		} else {
+			h[w.names[i]] = values[i : i+1 : i+1]
 		}
-		if entries == maxEntries {
-			return text, 0, false
-		}
+	}
+}
+
+// appendLists appends the entries of the RateLimit and the RateLimit-Policy list. If there are
+// too many bands, the last entry is the binding one.
+func (w *Headers) appendLists(states, policies []byte, d *fluxgate.Decision) (_, _ []byte) {
+	var last *rules.Rule
+	var names *ruleNames
+	entries, position, bound := 0, 0, false
+	for b := range d.Bands() {
 		if b.Rule != last {
-			last, position = b.Rule, 0
-			names[count] = w.rules.of(b.Rule)
-			count++
+			last, names, position = b.Rule, w.rules.of(b.Rule), 0
+		}
+		name, policy := names.names[position], names.policies[position]
+		position++
+		binding := isBinding(name, d)
+		switch {
+		case b.Shadow() || b.Status == store.Unavailable || b.Status == store.NotAsked:
+			continue
+		case entries == maxEntries-1 && !bound && !binding:
+			continue
+		case entries == maxEntries:
+			return states, policies
+		case b.Limit != b.Band.Capacity: // of the fallback
+			policy = policyOf(name, b.Rule.Measure(), b.Limit, b.Band)
 		}
 		if entries > 0 {
-			text = append(text, ", "...)
+			states, policies = append(states, ", "...), append(policies, ", "...)
 		}
-		text = append(text, names[count-1].names[position]...)
-		text = appendState(text, &b, d)
+		states = appendState(append(states, name...), &b, d)
+		policies = append(policies, policy...)
+		bound = bound || binding
 		entries++
-		position++
 	}
-	return text, count, true
+	return states, policies
+}
+
+// isBinding reports whether a name with its quotes is that of the binding band.
+func isBinding(name string, d *fluxgate.Decision) bool {
+	return len(name) == len(`"."`)+len(d.RuleID)+len(d.Band) &&
+		strings.HasPrefix(name[1:], d.RuleID) && strings.HasSuffix(name[:len(name)-1], d.Band)
 }
 
 // appendState appends the remaining tokens of a band and the time until it is
@@ -157,16 +148,6 @@ func appendState(text []byte, b *fluxgate.BandStatus, d *fluxgate.Decision) []by
 		window = min(window, d.RetryAfter)
 	}
 	return strconv.AppendInt(text, CeilSeconds(window), 10)
-}
-
-func appendPolicies(text []byte, rules []*ruleNames) []byte {
-	for i, r := range rules {
-		if i > 0 {
-			text = append(text, ", "...)
-		}
-		text = append(text, r.policies...)
-	}
-	return text
 }
 
 // tightest reports whether a decision leaves a smaller share than the headers of

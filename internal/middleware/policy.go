@@ -5,7 +5,6 @@ import (
 	"math/bits"
 	"slices"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -18,17 +17,17 @@ type ruleNames struct {
 	measure  string
 	bands    []rules.Band
 	names    []string // "rule.band", with its quotes, of each band
-	policies string   // the rule's part of the RateLimit-Policy list
+	policies []string // its entry in the RateLimit-Policy list
 }
 
 func newRuleNames(r *rules.Rule) *ruleNames {
-	n := &ruleNames{id: r.ID, measure: r.Measure(), bands: slices.Clone(r.Bands), names: make([]string, len(r.Bands))}
-	policies := make([]string, len(r.Bands))
+	n := &ruleNames{id: r.ID, measure: r.Measure(), bands: slices.Clone(r.Bands)}
 	for i := range r.Bands {
-		n.names[i] = quote(r.ID + "." + r.Bands[i].Name())
-		policies[i] = policyOf(n.names[i], n.measure, r.Bands[i].Capacity, &r.Bands[i])
+		b := &r.Bands[i]
+		name := quote(r.ID + "." + b.Name())
+		n.names = append(n.names, name)
+		n.policies = append(n.policies, policyOf(name, n.measure, b.Capacity, b))
 	}
-	n.policies = strings.Join(policies, ", ")
 	return n
 }
 

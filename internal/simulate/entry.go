@@ -10,46 +10,26 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// entry is what one line of a log says. A source reuses it, so that its maps are
-// allocated once.
+// entry is what one line of a log says.
 type entry struct {
 	req    fluxgate.Request
 	micros int64 // since 1970
 	status int   // of the logged response, or 0
-
-	headers    map[string][]string
-	values     []string // the memory of the lists in headers
-	attributes map[string]string
-	costs      map[string]int64
-}
-
-func newEntry() *entry {
-	return &entry{headers: map[string][]string{}, attributes: map[string]string{}, costs: map[string]int64{}}
-}
-
-func (e *entry) reset() {
-	e.req = fluxgate.Request{}
-	e.micros, e.status = 0, 0
-	e.values = e.values[:0]
-	clear(e.headers)
-	clear(e.attributes)
-	clear(e.costs)
 }
 
 // setHeader sets a header, whose name is canonical.
 func (e *entry) setHeader(name, value string) {
-	if value == "" {
-		return
+	if value != "" {
+		put(&e.req.Headers, name, []string{value})
 	}
-	n := len(e.values)
-	e.values = append(e.values, value)
-	e.headers[name] = e.values[n : n+1 : n+1]
-	e.req.Headers = e.headers
 }
 
-func (e *entry) setAttribute(name, value string) {
-	e.attributes[name] = value
-	e.req.Attributes = e.attributes
+// put adds to a map that may be nil.
+func put[V any](m *map[string]V, name string, value V) {
+	if *m == nil {
+		*m = map[string]V{}
+	}
+	(*m)[name] = value
 }
 
 // setCost sets what the request costs, in requests if the measure is empty.
@@ -61,8 +41,7 @@ func (e *entry) setCost(measure, value string) error {
 	case measure == "":
 		e.req.Cost = cost
 	default:
-		e.costs[measure] = cost
-		e.req.Costs = e.costs
+		put(&e.req.Costs, measure, cost)
 	}
 	return nil
 }

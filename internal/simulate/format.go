@@ -35,7 +35,7 @@ type formatter struct {
 // known, the first character of the line says which it could be, and a line that can be
 // parsed decides.
 func (f *formatter) parse(line string, e *entry) (err error) {
-	e.reset()
+	*e = entry{}
 	if line == "" {
 		return errEmpty
 	}

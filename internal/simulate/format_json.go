@@ -173,7 +173,7 @@ func (e *entry) setPart(part, value string) (err error) {
 		case "header":
 			e.setHeader(name, dash(value))
 		case "attr":
-			e.setAttribute(name, value)
+			put(&e.req.Attributes, name, value)
 		default:
 			err = e.setCost(name, value)
 		}

@@ -39,7 +39,7 @@ const gzipMagic = "\x1f\x8b"
 
 // newSource decompresses what begins like a gzip file.
 func newSource(in Input, format formatter) *source {
-	s := &source{log: Log{Name: in.Name}, format: format, entry: newEntry()}
+	s := &source{log: Log{Name: in.Name}, format: format, entry: new(entry)}
 	plain := bufio.NewReader(in.Reader)
 	var text io.Reader = plain
 	if magic, _ := plain.Peek(len(gzipMagic)); string(magic) == gzipMagic {

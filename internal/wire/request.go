@@ -11,6 +11,7 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // Request is a request to be decided.
@@ -108,13 +109,7 @@ type Extend struct {
 
 // Settlements are the result of settling a usage, by measure.
 type Settlements struct {
-	Measures map[string]Settlement `json:"measures"`
-}
-
-// Settlement is the result of settling.
-type Settlement struct {
-	Returned int64 `json:"returned"`
-	Charged  int64 `json:"charged"`
+	Measures map[string]store.Settlement `json:"measures"`
 }
 
 // FromRequest returns a request as JSON.

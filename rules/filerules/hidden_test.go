@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/fluxgate/fluxgate/rules"
 )
 
 func rulesOf(capacity, rules int) string {
@@ -140,7 +138,7 @@ func TestRefresh_SameMetadata(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for r := range now.versions["a"].RuleSet.Rules() {
+		for r := range now.Versions["a"].RuleSet.Rules() {
 			if got := int(r.Bands[0].Capacity); got != c.want {
 				t.Errorf("with the capacity %d in the file, a refresh has %d, want %d", c.capacity, got, c.want)
 			}
@@ -168,19 +166,6 @@ func TestRefresh_UnchangedFile(t *testing.T) {
 	before, after := documents("id: b\nrules: []\n"), documents("id: c\nrules: []\n")
 	if before[file] != after[file] || before[other] == after[other] {
 		t.Error("the file that has not changed was parsed again, or the one that has was not")
-	}
-}
-
-// At most maxGone deleted rule sets are remembered.
-func TestRefresh_DeletedRuleSets(t *testing.T) {
-	before := &state{heads: map[string]rules.Head{}}
-	for i := range 2 * maxGone {
-		before.heads[fmt.Sprint(i)] = rules.Head{Revision: 1}
-	}
-	now := &state{heads: map[string]rules.Head{"there": {Revision: 2}}}
-	now.remember(before)
-	if len(now.heads) != maxGone+1 {
-		t.Errorf("%d heads are kept, want %d", len(now.heads), maxGone+1)
 	}
 }
 

@@ -4,13 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"maps"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/fluxgate/fluxgate/internal/background"
+	"github.com/fluxgate/fluxgate/internal/rulecontent"
 	"github.com/fluxgate/fluxgate/rules"
 )
 
@@ -32,8 +30,10 @@ type Config struct {
 	Parse func(name string, data []byte) ([]*rules.Set, error)
 }
 
-// Source is a [rules.Source] of files.
+// Source is a [rules.Source] of files. All of its methods return an error while any file has a
+// problem, even in another rule set: an [*Error].
 type Source struct {
+	rulecontent.Reader
 	path   string
 	config Config
 
@@ -59,47 +59,13 @@ func Open(path string, config Config) (*Source, error) {
 	}
 	config.Interval = cmp.Or(config.Interval, 10*time.Second)
 	config.Settle = cmp.Or(config.Settle, 50*time.Millisecond)
-	return &Source{
-		path: filepath.Clean(path), config: config, lock: make(chan struct{}, 1),
-		pause: background.Sleep,
-	}, nil
-}
-
-// Revisions implements [rules.Source]. It returns an error while any file has a
-// problem.
-func (s *Source) Revisions(ctx context.Context, ids []string) (map[string]rules.Head, error) {
-	now, err := s.refresh(ctx)
-	if err != nil {
-		return nil, err
-	}
-	heads := make(map[string]rules.Head, len(ids))
-	for _, id := range ids {
-		if head, known := now.heads[id]; known {
-			heads[id] = head
+	s := &Source{path: filepath.Clean(path), config: config, lock: make(chan struct{}, 1), pause: background.Sleep}
+	s.Reader = rulecontent.Reader{Name: "in " + s.path, Read: func(ctx context.Context) (*rulecontent.Content, error) {
+		now, err := s.refresh(ctx)
+		if err != nil {
+			return nil, err
 		}
-	}
-	return heads, nil
-}
-
-// Load implements [rules.Source]. It returns an [*Error] while any file has a
-// problem, even in other rule sets.
-func (s *Source) Load(ctx context.Context, id string) (*rules.Version, error) {
-	now, err := s.refresh(ctx)
-	if err != nil {
-		return nil, err
-	}
-	version, ok := now.versions[id]
-	if !ok {
-		return nil, fmt.Errorf("rule set %q in %s: %w", id, s.path, rules.ErrNotFound)
-	}
-	return &version, nil
-}
-
-// IDs returns the ids of the rule sets, sorted. The error is that of [Source.Load].
-func (s *Source) IDs(ctx context.Context) ([]string, error) {
-	now, err := s.refresh(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return slices.Sorted(maps.Keys(now.versions)), nil
+		return &now.Content, nil
+	}}
+	return s, nil
 }

@@ -5,15 +5,12 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fluxgate/fluxgate/internal/rulecontent"
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-const (
-	// maxReads is how often changing files are read before it is an error.
-	maxReads = 20
-	// maxGone is how many deleted rule sets are remembered.
-	maxGone = 10_000
-)
+// maxReads is how often changing files are read before it is an error.
+const maxReads = 20
 
 // state is the content of the files at one time.
 type state struct {
@@ -21,9 +18,7 @@ type state struct {
 	checked  time.Time // when the content was last compared
 	// documents are the parsed files, by name and checksum.
 	documents map[string]*document
-	versions  map[string]rules.Version
-	// heads has the heads of the versions and of deleted rule sets.
-	heads map[string]rules.Head
+	rulecontent.Content
 	// err has the problems of the files. If it is set there are no versions.
 	err error
 }
@@ -48,7 +43,7 @@ func (s *Source) refresh(ctx context.Context) (*state, error) {
 		return nil, err
 	}
 	if s.current == nil || !sameContent(s.current.snapshot.files, now.files) {
-		if len(now.files) == 0 && s.good != nil && len(s.good.heads) > 0 {
+		if len(now.files) == 0 && s.good != nil && len(s.good.Heads) > 0 {
 			return nil, fmt.Errorf("reading rules: %s has no rule files; the last good rules stay in effect", s.path)
 		}
 		s.current = s.build(now)
@@ -98,7 +93,7 @@ func (s *Source) readStable(ctx context.Context) (*snapshot, error) {
 
 // build parses new content. Unchanged files are not parsed again.
 func (s *Source) build(now *snapshot) *state {
-	next := &state{documents: map[string]*document{}, versions: map[string]rules.Version{}, heads: map[string]rules.Head{}}
+	next := &state{documents: map[string]*document{}, Content: rulecontent.New()}
 	documents := make([]*document, len(now.files))
 	for i, f := range now.files {
 		key := f.name + string(f.sum[:])
@@ -115,14 +110,13 @@ func (s *Source) build(now *snapshot) *state {
 	}
 	for i, d := range documents {
 		for _, set := range d.sets {
-			next.heads[set.id] = rules.Head{Revision: set.revision}
-			next.versions[set.id] = rules.Version{
-				Entry:   rules.Entry{RuleSetID: set.id, Head: next.heads[set.id], At: now.files[i].info.ModTime().UTC()},
-				RuleSet: set.rules,
-			}
+			head, at := rules.Head{Revision: set.revision}, now.files[i].info.ModTime().UTC()
+			next.Add(rules.Version{Entry: rules.Entry{RuleSetID: set.id, Head: head, At: at}, RuleSet: set.rules})
 		}
 	}
-	next.remember(s.good)
+	if s.good != nil {
+		next.Remember(&s.good.Content)
+	}
 	return next
 }
 
@@ -131,18 +125,4 @@ func (s *Source) parse(name string, data []byte) *document {
 		return parseWith(s.config.Parse, name, data)
 	}
 	return parse(name, data)
-}
-
-// remember keeps the heads of deleted rule sets, up to maxGone.
-func (s *state) remember(before *state) {
-	if before == nil {
-		return
-	}
-	gone := 0
-	for id, head := range before.heads {
-		if _, exists := s.heads[id]; !exists && gone < maxGone {
-			s.heads[id] = rules.Head{Revision: head.Revision, Deleted: true}
-			gone++
-		}
-	}
 }

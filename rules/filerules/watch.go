@@ -43,13 +43,13 @@ func (w *watch) look(ctx context.Context) {
 	if w.broken = ""; err != nil {
 		w.broken = err.Error()
 	} else {
-		w.heads = now.heads
+		w.heads = now.Heads
 	}
 	switch {
 	case w.broken != broken, before == nil && err == nil:
 		w.changed("") // the caller may have read older content
 	case err == nil:
-		for id, head := range now.heads {
+		for id, head := range now.Heads {
 			if before[id] != head {
 				w.changed(id)
 			}

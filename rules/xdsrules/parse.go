@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/fluxgate/fluxgate/internal/printable"
+	"github.com/fluxgate/fluxgate/internal/rulecontent"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/envoyrules"
 )
@@ -23,8 +24,6 @@ const typeURL = "type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConf
 const (
 	// maxResources bounds a response. A gateway keeps as many rule sets.
 	maxResources = 1_000
-	// maxGone is how many removed rule sets are remembered.
-	maxGone = 10_000
 	// maxDetail bounds the reason in a refusal, in characters.
 	maxDetail = 4_000
 )
@@ -32,9 +31,7 @@ const (
 // content is what an accepted response has.
 type content struct {
 	resources map[[sha256.Size]byte]*resource // by their hash
-	versions  map[string]rules.Version        // by the id of the rule set
-	// heads has the heads of the versions and of removed rule sets.
-	heads map[string]rules.Head
+	rulecontent.Content
 	notes []string // on resources that are new
 }
 
@@ -50,7 +47,7 @@ func parse(resources []*anypb.Any, before *content) (*content, error) {
 	if len(resources) > maxResources {
 		return nil, fmt.Errorf("the response has %d resources, at most %d are allowed", len(resources), maxResources)
 	}
-	next := &content{resources: map[[sha256.Size]byte]*resource{}, versions: map[string]rules.Version{}, heads: map[string]rules.Head{}}
+	next := &content{resources: map[[sha256.Size]byte]*resource{}, Content: rulecontent.New()}
 	var wrong []error
 	names := map[string]string{} // of resources, by rule set
 	// Servers send them in any order, and errors are to be the same.
@@ -70,12 +67,15 @@ func parse(resources []*anypb.Any, before *content) (*content, error) {
 			wrong = append(wrong, fmt.Errorf("resource %q: resource %q has the same domain, %q", r.name, other, r.domain))
 		}
 		names[id] = r.name
-		next.resources[sum], next.versions[id], next.heads[id] = r, r.version, r.version.Head
+		next.resources[sum] = r
+		next.Add(r.version)
 	}
 	if len(wrong) > 0 {
 		return nil, errors.Join(wrong...)
 	}
-	next.remember(before)
+	if before != nil {
+		next.Remember(&before.Content)
+	}
 	return next, nil
 }
 
@@ -147,25 +147,11 @@ func limitOf(l *pb.RateLimitPolicy) *envoyrules.RateLimit {
 	return limit
 }
 
-// remember keeps the heads of removed rule sets, up to maxGone.
-func (c *content) remember(before *content) {
-	if before == nil {
-		return
-	}
-	gone := 0
-	for id, head := range before.heads {
-		if _, exists := c.heads[id]; !exists && gone < maxGone {
-			c.heads[id] = rules.Head{Revision: head.Revision, Deleted: true}
-			gone++
-		}
-	}
-}
-
 // changed returns the ids whose heads differ from those before.
 func (c *content) changed(before *content) []string {
 	var ids []string
-	for id, head := range c.heads {
-		if before == nil || before.heads[id] != head {
+	for id, head := range c.Heads {
+		if before == nil || before.Heads[id] != head {
 			ids = append(ids, id)
 		}
 	}

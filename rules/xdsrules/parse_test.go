@@ -47,7 +47,7 @@ func TestParse_Fields(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := json.Marshal(c.versions["shop"].RuleSet)
+	text, err := json.Marshal(c.Versions["shop"].RuleSet)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func TestParse_Fields(t *testing.T) {
 		t.Errorf("the notes are %q", c.notes)
 	}
 	again, err := parse(pack(t, limit("blog", 1), &pb.RateLimitConfig{Name: "empty", Domain: "empty"}), c)
-	if err != nil || len(again.versions) != 2 || !again.heads["shop"].Deleted || again.heads["shop"].Revision != c.heads["shop"].Revision {
+	if err != nil || len(again.Versions) != 2 || !again.Heads["shop"].Deleted || again.Heads["shop"].Revision != c.Heads["shop"].Revision {
 		t.Errorf("after it was removed: %+v, %v", again, err)
 	}
 }

@@ -4,20 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
 
 	"github.com/fluxgate/fluxgate/internal/background"
 	"github.com/fluxgate/fluxgate/internal/pendingids"
+	"github.com/fluxgate/fluxgate/internal/rulecontent"
 	"github.com/fluxgate/fluxgate/rules"
 )
 
 // errNoResponse is the state of a connection before its first response.
 var errNoResponse = errors.New("connected, and the server has sent no configuration yet")
 
-// Source is a [rules.Source] of an xDS server. Use [Open].
+// Source is a [rules.Source] of an xDS server. Use [Open]. Its methods wait for the first attempt
+// to get the configuration, and return an error until a response was accepted.
 type Source struct {
+	rulecontent.Reader
 	config Config
 	work   *background.Group
 	// tried is closed when the first attempt to get the configuration has ended, well
@@ -45,6 +46,7 @@ func Open(ctx context.Context, config Config) (*Source, error) {
 		config: config, work: background.New(ctx), tried: make(chan struct{}),
 		watchers: map[*pendingids.Set]bool{}, err: errors.New("not connected yet"),
 	}
+	s.Reader = rulecontent.Reader{Name: "at " + config.Server, Read: s.read}
 	s.work.Go(s.run)
 	return s, nil
 }
@@ -71,46 +73,9 @@ func (s *Source) Loaded() bool {
 	return s.current != nil
 }
 
-// IDs returns the ids of the rule sets, sorted. The error is that of [Source.Load].
-func (s *Source) IDs(ctx context.Context) ([]string, error) {
-	now, err := s.content(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return slices.Sorted(maps.Keys(now.versions)), nil
-}
-
-// Revisions implements [rules.Source]. It waits for the first attempt to get the
-// configuration, and returns an error until a response was accepted.
-func (s *Source) Revisions(ctx context.Context, ids []string) (map[string]rules.Head, error) {
-	now, err := s.content(ctx)
-	if err != nil {
-		return nil, err
-	}
-	heads := make(map[string]rules.Head, len(ids))
-	for _, id := range ids {
-		if head, known := now.heads[id]; known {
-			heads[id] = head
-		}
-	}
-	return heads, nil
-}
-
-// Load implements [rules.Source], with the errors of [Source.Revisions].
-func (s *Source) Load(ctx context.Context, id string) (*rules.Version, error) {
-	now, err := s.content(ctx)
-	if err != nil {
-		return nil, err
-	}
-	version, ok := now.versions[id]
-	if !ok {
-		return nil, fmt.Errorf("rule set %q at %s: %w", id, s.config.Server, rules.ErrNotFound)
-	}
-	return &version, nil
-}
-
-// content returns the last accepted content, or why there is none.
-func (s *Source) content(ctx context.Context) (*content, error) {
+// read returns the last accepted content, or why there is none. It waits for the first attempt
+// to get it.
+func (s *Source) read(ctx context.Context) (*rulecontent.Content, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -124,7 +89,7 @@ func (s *Source) content(ctx context.Context) (*content, error) {
 	if s.current == nil {
 		return nil, fmt.Errorf("no rules from the xDS server %s: %w", s.config.Server, s.err)
 	}
-	return s.current, nil
+	return &s.current.Content, nil
 }
 
 func (s *Source) failure(err error) error {

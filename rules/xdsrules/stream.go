@@ -113,7 +113,7 @@ func (s *Source) use(response *discovery.DiscoveryResponse) error {
 	}
 	if len(changed) > 0 || lastErr != nil {
 		s.config.Logger.Info("accepted the rate limit configuration", "server", s.config.Server, "version", response.GetVersionInfo(),
-			"domains", len(next.versions), "changed", len(changed))
+			"domains", len(next.Versions), "changed", len(changed))
 	}
 	return nil
 }

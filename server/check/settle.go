@@ -5,10 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
-	"slices"
-	"strconv"
 	"time"
 
 	"github.com/fluxgate/fluxgate"
@@ -54,21 +51,21 @@ func (a *API) settle(w http.ResponseWriter, r *http.Request) {
 		a.refuseReceipt(w, r, err)
 		return
 	}
+	var answer any
 	if asked.Usage == nil {
-		var settled store.Settlement
-		settled, err = a.config.Limiter.Settle(ctx, taken, *asked.Actual)
-		s.answer = appendSettlement(s.answer[:0], settled)
+		answer, err = a.config.Limiter.Settle(ctx, taken, *asked.Actual)
 	} else {
-		var settled map[string]store.Settlement
-		settled, err = a.config.Limiter.SettleUsage(ctx, taken, &usage)
-		s.answer = appendSettlements(s.answer[:0], settled)
+		var settled wire.Settlements
+		settled.Measures, err = a.config.Limiter.SettleUsage(ctx, taken, &usage)
+		answer = settled
 	}
 	if err != nil {
 		a.config.Failed(r, err)
 		newProblem(http.StatusServiceUnavailable, "The receipt was accepted, but could not be settled.").write(w, r)
 		return
 	}
-	writeJSON(w, s.answer)
+	body, _ := json.Marshal(answer) // numbers and names: never fails
+	writeJSON(w, body)
 }
 
 // releaseSlots releases the slots of a receipt and leaves its cost as it is. To do so
@@ -79,26 +76,6 @@ func (a *API) releaseSlots(ctx context.Context, r *fluxgate.Receipt) {
 			_, _ = a.config.Limiter.Settle(ctx, &fluxgate.Receipt{Takes: store.Takes{t}}, t.Cost) // its answer is that of the settlement
 		}
 	}
-}
-
-func appendSettlement(b []byte, s store.Settlement) []byte {
-	b = strconv.AppendInt(append(b, `{"returned":`...), s.Returned, 10)
-	b = strconv.AppendInt(append(b, `,"charged":`...), s.Charged, 10)
-	return append(b, '}')
-}
-
-// appendSettlements writes settlements by measure. Measures are ids: they need no
-// escaping.
-func appendSettlements(b []byte, settled map[string]store.Settlement) []byte {
-	b = append(b, `{"measures":{`...)
-	for i, measure := range slices.Sorted(maps.Keys(settled)) {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(strconv.AppendQuote(b, measure), ':')
-		b = appendSettlement(b, settled[measure])
-	}
-	return append(b, "}}"...)
 }
 
 // checkSettle fills in the usage of a settlement, if it has one. It returns what is wrong
@@ -170,8 +147,8 @@ func (a *API) extend(w http.ResponseWriter, r *http.Request) {
 		a.config.Failed(r, err)
 		newProblem(http.StatusServiceUnavailable, "The slots could not be renewed.").write(w, r)
 	default:
-		s.answer = strconv.AppendQuote(append(s.answer[:0], `{"receipt":`...), token)
-		writeJSON(w, append(s.answer, '}'))
+		body, _ := json.Marshal(wire.Extend{Receipt: token}) // never fails
+		writeJSON(w, body)
 	}
 }
 
@@ -191,6 +168,12 @@ type compatibleRequest struct {
 	Method    string `json:"method"`
 }
 
+type compatibleAnswer struct {
+	Allowed      bool  `json:"allowed"`
+	Remaining    int64 `json:"remaining"`
+	RetryAfterMs int64 `json:"retryAfterMs"`
+}
+
 // compatible is check for existing clients.
 func (a *API) compatible(w http.ResponseWriter, r *http.Request) {
 	s := scratches.Get().(*scratch)
@@ -205,18 +188,9 @@ func (a *API) compatible(w http.ResponseWriter, r *http.Request) {
 		Path: asked.Endpoint, Method: asked.Method,
 	}
 	if d, ok := a.answer(w, r, s, "ruleSetId"); ok {
-		writeJSON(w, appendCompatible(s.answer[:0], &d))
+		// Rounded up: the request must fit after so many milliseconds.
+		retry := (d.RetryAfter + time.Millisecond - 1).Milliseconds()
+		body, _ := json.Marshal(compatibleAnswer{d.Allowed, d.Remaining, retry}) // never fails
+		writeJSON(w, body)
 	}
-}
-
-func appendCompatible(b []byte, d *fluxgate.Decision) []byte {
-	b = strconv.AppendBool(append(b, `{"allowed":`...), d.Allowed)
-	b = strconv.AppendInt(append(b, `,"remaining":`...), d.Remaining, 10)
-	// Rounded up: the request must fit after so many milliseconds.
-	retry := d.RetryAfter.Milliseconds()
-	if d.RetryAfter%1_000_000 > 0 {
-		retry++
-	}
-	b = strconv.AppendInt(append(b, `,"retryAfterMs":`...), retry, 10)
-	return append(b, '}')
 }

@@ -201,10 +201,7 @@ func (i *Insight) fleetLive(ctx context.Context, q *admin.LiveQuery, view *View)
 			shown = append(shown, serverSeries{&r.Hour.reportedSteps, []*reportedSeries{&r.Hour.reportedSeries}})
 		}
 	}
-	live.Servers = len(shown)
-	for ago := length - 1; ago >= 0; ago-- {
-		appendFleetStep(&live.Series, shown, float64(live.StepSeconds), ago)
-	}
+	fill(live, shown, length)
 	live.Rules = rulesOf(rulesOfAll(all), q, view)
 	return live
 }
@@ -229,6 +226,14 @@ func rulesOfAll(all []*report) []reportedRule {
 type serverSeries struct {
 	*reportedSteps
 	visible []*reportedSeries
+}
+
+// fill adds up the steps of all servers.
+func fill(live *admin.Live, shown []serverSeries, length int) {
+	live.Servers = len(shown)
+	for ago := length - 1; ago >= 0; ago-- {
+		appendFleetStep(&live.Series, shown, float64(live.StepSeconds), ago)
+	}
 }
 
 // appendFleetStep adds up one step of all servers that know it.

@@ -74,12 +74,15 @@ func (h *history) tick(after, second int64) {
 	}
 }
 
-// last returns the sum of the seconds up to and including one.
-func (h *history) last(n, second int64) (sum counts) {
-	for s := second - n + 1; s <= second; s++ {
-		if s > second-seconds {
-			sum.plus(&h.seconds[s%seconds])
+// addTo adds a step of so many seconds, which ends with a second, to a sum.
+func (h *history) addTo(sum *counts, each, end int64) {
+	if each >= 10 {
+		for t := (end + 1 - each) / 10; t <= end/10; t++ {
+			sum.plus(&h.tens[t%(tens+1)])
 		}
+		return
 	}
-	return sum
+	for s := end - each + 1; s <= end; s++ {
+		sum.plus(&h.seconds[s%seconds])
+	}
 }

@@ -100,13 +100,13 @@ func (i *Insight) serverLive(q *admin.LiveQuery, view *View) *admin.Live {
 	r := i.recorder
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	live := &admin.Live{Scope: admin.ScopeServer, Servers: 1}
-	of := r.selected(q, view)
+	each, most := int64(1), seconds
 	if q.Range == admin.RangeHour {
-		r.hour(live, of)
-	} else {
-		r.minutes(live, of)
+		each, most = 10, tens
 	}
+	of := r.span(r.selected(q, view), each, most)
+	live := &admin.Live{Scope: admin.ScopeServer, StepSeconds: int(each), End: time.Unix(r.ended(each)+1, 0).UTC()}
+	fill(live, []serverSeries{{&of.reportedSteps, []*reportedSeries{&of.reportedSeries}}}, most)
 	live.Rules = rulesOf(r.busiest(maxRules+1), q, view)
 	return live
 }
@@ -128,41 +128,6 @@ func (r *Recorder) selected(q *admin.LiveQuery, view *View) (of []*history) {
 		}
 	}
 	return of
-}
-
-// minutes fills the last two minutes in steps of a second. The lock is held.
-func (r *Recorder) minutes(live *admin.Live, of []*history) {
-	live.StepSeconds, live.End = 1, time.Unix(r.second+1, 0).UTC()
-	for s := r.second - seconds + 1; s <= r.second; s++ {
-		if s < r.start {
-			appendUnknown(&live.Series)
-			continue
-		}
-		var sum counts
-		for _, h := range of {
-			sum.plus(&h.seconds[s%seconds])
-		}
-		p50, p99 := quantiles(&r.times.seconds[(s-1)%(seconds+1)], &r.times.seconds[s%(seconds+1)])
-		appendStep(&live.Series, &sum, 1, p50, p99)
-	}
-}
-
-// hour fills the last hour in steps of ten seconds. The lock is held.
-func (r *Recorder) hour(live *admin.Live, of []*history) {
-	ended := (r.second + 1) / 10 // the step that is not over
-	live.StepSeconds, live.End = 10, time.Unix(10*ended, 0).UTC()
-	for t := ended - tens; t < ended; t++ {
-		if 10*t+9 < r.start {
-			appendUnknown(&live.Series)
-			continue
-		}
-		var sum counts
-		for _, h := range of {
-			sum.plus(&h.tens[t%(tens+1)])
-		}
-		p50, p99 := quantiles(&r.times.tens[(t-1)%(tens+1)], &r.times.tens[t%(tens+1)])
-		appendStep(&live.Series, &sum, 10, p50, p99)
-	}
 }
 
 func appendUnknown(s *admin.Series) {

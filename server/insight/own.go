@@ -14,20 +14,21 @@ func (i *Insight) own(now time.Time, rules, callers int) *report {
 	limitedCallers, allowedCallers := r.callers(limitedList, callers, anyRule), r.callers(allowedList, callers, anyRule)
 	r.mu.RLock()
 	defer r.mu.RUnlock()
+	total := r.span([]*history{&r.total}, step, steps)
 	out := &report{
 		Version: reportVersion, Name: i.config.Name, Build: i.config.Version, Start: i.start.Unix(), At: now.UnixMilli(),
-		Draining: i.config.Draining != nil && i.config.Draining(), Total: r.series(&r.total), Hour: r.hourOf(&r.total),
+		Draining:      i.config.Draining != nil && i.config.Draining(),
+		reportedSteps: total.reportedSteps, Total: total.reportedSeries, Hour: r.span([]*history{&r.total}, hourStep, hourSteps),
 	}
-	out.Steps = r.steps()
+	out.Recent50, out.Recent99 = quantiles(r.times.at(1, r.second-recent), r.times.at(1, r.second))
 	for id, h := range r.ruleSets.Entries() {
 		floors := [2]uint64{limitedCallers.floors[id], allowedCallers.floors[id]}
-		out.RuleSets = append(out.RuleSets, reportedSet{id, r.series(&h.history), floors})
+		out.RuleSets = append(out.RuleSets, reportedSet{id, r.span([]*history{&h.history}, step, steps).reportedSeries, floors})
 	}
 	slices.SortFunc(out.RuleSets, func(a, b reportedSet) int {
 		return cmp.Or(cmp.Compare(b.sum(), a.sum()), cmp.Compare(a.ID, b.ID))
 	})
 	out.RuleSets = out.RuleSets[:min(len(out.RuleSets), reportedRuleSets)]
-	r.quantiles(out)
 	out.Rules = r.busiest(rules)
 	out.Limited, out.Allowed = r.reported(out, i, limitedCallers), r.reported(out, i, allowedCallers)
 	i.addState(out, now)
@@ -63,14 +64,30 @@ func (i *Insight) addState(out *report, now time.Time) {
 	}
 }
 
-// steps returns how many steps are known, the first perhaps in part. The lock is held.
-func (r *Recorder) steps() int { return int(min(steps, (r.second+step-r.start)/step)) }
+// ended returns the last second that has ended, of steps of so many seconds: those of ten or
+// more end with ten seconds.
+func (r *Recorder) ended(each int64) int64 {
+	if each < 10 {
+		return r.second
+	}
+	return (r.second+1)/10*10 - 1
+}
 
-// series returns the steps of a history. The lock is held.
-func (r *Recorder) series(h *history) (out reportedSeries) {
-	n := r.steps()
-	for i := range n {
-		out.set(n, i, h.last(step, r.second-int64(n-1-i)*step))
+// span returns the last steps of some histories together, each of so many seconds. The first
+// may be known in part. The lock is held.
+func (r *Recorder) span(of []*history, each int64, most int) *reportedHour {
+	end := r.ended(each)
+	known := min(most, int((end-r.start+each)/each))
+	out := &reportedHour{reportedSteps: reportedSteps{Steps: known}}
+	for i := range known {
+		until := end - int64(known-1-i)*each
+		var sum counts
+		for _, h := range of {
+			h.addTo(&sum, each, until)
+		}
+		out.set(known, i, sum)
+		p50, p99 := quantiles(r.times.at(each, until-each), r.times.at(each, until))
+		out.P50, out.P99 = append(out.P50, p50), append(out.P99, p99)
 	}
 	return out
 }
@@ -87,26 +104,6 @@ func (s *reportedSeries) set(n, i int, sum counts) {
 	}
 }
 
-// hourOf returns the last hour of a history, up to the last ten seconds that have ended. The
-// first step may be known in part. The lock is held.
-func (r *Recorder) hourOf(h *history) *reportedHour {
-	const each = hourStep / 10
-	ended := (r.second + 1) / 10
-	known := int(min(hourSteps, (10*ended-r.start+hourStep-1)/hourStep))
-	out := &reportedHour{reportedSteps: reportedSteps{Steps: known}}
-	for i := range known {
-		end := ended - int64(known-1-i)*each
-		var sum counts
-		for t := end - each; t < end; t++ {
-			sum.plus(&h.tens[t%(tens+1)])
-		}
-		out.set(known, i, sum)
-		p50, p99 := quantiles(&r.times.tens[(end-each-1)%(tens+1)], &r.times.tens[(end-1)%(tens+1)])
-		out.P50, out.P99 = append(out.P50, p50), append(out.P99, p99)
-	}
-	return out
-}
-
 func (s *reportedSet) sum() (n uint64) {
 	for _, series := range s.Counts {
 		for _, v := range series {
@@ -116,23 +113,16 @@ func (s *reportedSet) sum() (n uint64) {
 	return n
 }
 
-// quantiles adds the times to decide. The lock is held.
-func (r *Recorder) quantiles(out *report) {
-	at := func(second int64) *Durations { return &r.times.seconds[(max(second, r.start-1))%(seconds+1)] }
-	for i := range out.Steps {
-		end := r.second - int64(out.Steps-1-i)*step
-		p50, p99 := quantiles(at(end-step), at(end))
-		out.P50, out.P99 = append(out.P50, p50), append(out.P99, p99)
-	}
-	out.Recent50, out.Recent99 = quantiles(at(r.second-recent), at(r.second))
-}
-
 // busiest returns the rules with the most requests of late. The lock is held.
 func (r *Recorder) busiest(most int) []reportedRule {
 	var all []reportedRule
 	add := func(key ruleKey, from *rule) {
 		of := reportedRule{RuleSet: key.ruleSet, Rule: key.rule, Shadow: from.shadow.Load()}
-		for o, n := range from.last(recent, r.second) {
+		var sum counts
+		for second := r.second - recent + 1; second <= r.second; second++ {
+			from.addTo(&sum, 1, second)
+		}
+		for o, n := range sum {
 			of.Counts[o] = uint64(n)
 		}
 		if of.sum() > 0 {

@@ -28,6 +28,14 @@ func (t *times) tick(after, second int64, now Durations) {
 	}
 }
 
+// at returns the histogram at the end of a second, which ends a step of so many.
+func (t *times) at(each, second int64) *Durations {
+	if each >= 10 {
+		return &t.tens[second/10%(tens+1)]
+	}
+	return &t.seconds[second%(seconds+1)]
+}
+
 // quantiles returns the median and the 99th percentile between two snapshots in
 // milliseconds, or 0 if there were no decisions.
 func quantiles(from, to *Durations) (p50, p99 float64) {

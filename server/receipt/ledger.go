@@ -1,7 +1,6 @@
 package receipt
 
 import (
-	"container/heap"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -25,7 +24,7 @@ type Memory struct {
 
 	mu    sync.Mutex
 	spent map[ID]struct{}
-	queue expiries       // the same, by expiry
+	queue []expiry       // the same, in the order in which they were spent
 	count map[string]int // the same, by rule set
 }
 
@@ -41,8 +40,11 @@ func (m *Memory) Spend(_ context.Context, id ID, ruleSet string, valid time.Dura
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.now()
+	// All are valid for the same time, so the first expires first. If the clock was set back,
+	// some are kept for longer.
 	for len(m.queue) > 0 && m.queue[0].at < now.UnixNano() {
-		m.forget(heap.Pop(&m.queue).(expiry))
+		m.forget(m.queue[0])
+		m.queue = m.queue[1:]
 	}
 	if _, again := m.spent[id]; again {
 		return false, nil
@@ -52,7 +54,7 @@ func (m *Memory) Spend(_ context.Context, id ID, ruleSet string, valid time.Dura
 	}
 	m.spent[id] = struct{}{}
 	m.count[ruleSet]++
-	heap.Push(&m.queue, expiry{id, now.Add(valid).UnixNano(), ruleSet})
+	m.queue = append(m.queue, expiry{id, now.Add(valid).UnixNano(), ruleSet})
 	return true, nil
 }
 
@@ -67,22 +69,6 @@ type expiry struct {
 	id      ID
 	at      int64 // in Unix nanoseconds
 	ruleSet string
-}
-
-type expiries []expiry
-
-func (e expiries) Len() int           { return len(e) }
-func (e expiries) Less(i, j int) bool { return e[i].at < e[j].at }
-func (e expiries) Swap(i, j int)      { e[i], e[j] = e[j], e[i] }
-
-// Push implements [heap.Interface].
-func (e *expiries) Push(x any) { *e = append(*e, x.(expiry)) }
-
-// Pop implements [heap.Interface].
-func (e *expiries) Pop() any {
-	last := (*e)[len(*e)-1]
-	*e = (*e)[:len(*e)-1]
-	return last
 }
 
 // Shared is a [Ledger] in Redis, for servers that share one store.

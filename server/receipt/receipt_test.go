@@ -205,12 +205,13 @@ func TestMemory_Expiry(t *testing.T) {
 	now := time.Now()
 	m := receipt.NewMemory(func() time.Time { return now })
 	for i := range 1_000 {
-		if fresh, err := m.Spend(t.Context(), receipt.ID{byte(i), byte(i >> 8)}, "api", time.Duration(1000-i)*time.Second); !fresh || err != nil {
+		if fresh, err := m.Spend(t.Context(), receipt.ID{byte(i), byte(i >> 8)}, "api", 1_000*time.Second); !fresh || err != nil {
 			t.Fatal(fresh, err)
 		}
+		now = now.Add(time.Second)
 	}
-	now = now.Add(500*time.Second + time.Millisecond)
-	if fresh, _ := m.Spend(t.Context(), receipt.ID{0}, "api", time.Second); fresh {
+	now = now.Add(499*time.Second + time.Millisecond)
+	if fresh, _ := m.Spend(t.Context(), receipt.ID{byte(999 & 255), 999 >> 8}, "api", 1_000*time.Second); fresh {
 		t.Error("a valid receipt was removed")
 	}
 	if n := receipt.Remembered(m); n != 500 {

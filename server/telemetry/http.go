@@ -115,20 +115,15 @@ type Connections struct {
 
 // WatchConnections reports the connections of a listener.
 func (m *Metrics) WatchConnections(c Connections) {
-	labels := prometheus.Labels{"listener": c.Listener}
-	m.create.NewGauge(prometheus.GaugeOpts{
-		Name: "fluxgate_connections_limit", ConstLabels: labels,
-		Help: "Maximum connections: server.max-connections, at most half of the files of the process; 256 for admin and metrics.",
-	}).Set(float64(c.Limit))
-	m.create.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "fluxgate_connections", Help: "Open connections.", ConstLabels: labels,
-	}, func() float64 { return float64(c.Open()) })
-	m.create.NewCounterFunc(prometheus.CounterOpts{
-		Name: "fluxgate_connections_over_limit_total", ConstLabels: labels,
-		Help: "Connections over the limit: probes on them are answered, other requests get 503; grpc closes them.",
-	}, func() float64 { return float64(c.OverLimit()) })
-	m.create.NewCounterFunc(prometheus.CounterOpts{
-		Name: "fluxgate_accept_errors_total", ConstLabels: labels,
-		Help: "Connections that could not be accepted, as when the process has no file descriptors left.",
-	}, func() float64 { return float64(c.Failed()) })
+	m.registry.MustRegister(collector(func(out chan<- prometheus.Metric) {
+		out <- gauge(desc("connections_limit", "Maximum connections: server.max-connections, at most half of the files of the process; "+
+			"256 for admin and metrics.", "listener"), float64(c.Limit), c.Listener)
+		out <- gauge(desc("connections", "Open connections.", "listener"), float64(c.Open()), c.Listener)
+		out <- counter(desc("connections_over_limit_total",
+			"Connections over the limit: probes on them are answered, other requests get 503; grpc closes them.", "listener"),
+			c.OverLimit(), c.Listener)
+		out <- counter(desc("accept_errors_total",
+			"Connections that could not be accepted, as when the process has no file descriptors left.", "listener"),
+			c.Failed(), c.Listener)
+	}))
 }

@@ -22,8 +22,8 @@ import (
 type Config struct {
 	// Recorder counts decisions. Nil means one without live numbers.
 	Recorder *insight.Recorder
-	// Version and Revision are those of the build, for fluxgate_build_info.
-	Version, Revision string
+	// Version is that of the build, for fluxgate_build_info.
+	Version string
 	// WaitSlots is how many requests may wait at once. 0 means none.
 	WaitSlots int
 	// Logger gets decisions at level debug, without the caller's identity and
@@ -99,15 +99,15 @@ func New(config Config) *Metrics {
 	for _, result := range []string{"ok", "failed"} {
 		m.settlements.WithLabelValues(result)
 	}
-	create.NewGauge(prometheus.GaugeOpts{
-		Name: "fluxgate_build_info", Help: "Always 1; the build is in the labels. Several versions at once mean a rollout.",
-		ConstLabels: prometheus.Labels{"version": config.Version, "revision": config.Revision, "goversion": runtime.Version()},
-	}).Set(1)
-	if config.WaitSlots > 0 {
-		create.NewGauge(prometheus.GaugeOpts{
-			Name: "fluxgate_waiting_limit", Help: "wait-for-refill.max-concurrent-waits; absent if waiting is off.",
-		}).Set(float64(config.WaitSlots))
-	}
+	registry.MustRegister(collector(func(out chan<- prometheus.Metric) {
+		out <- gauge(desc("build_info",
+			"Always 1; the build is in the labels. Several versions at once mean a rollout.", "version", "goversion"),
+			1, config.Version, runtime.Version())
+		if config.WaitSlots > 0 {
+			out <- gauge(desc("waiting_limit",
+				"wait-for-refill.max-concurrent-waits; absent if waiting is off."), float64(config.WaitSlots))
+		}
+	}))
 	return m
 }
 
@@ -121,10 +121,10 @@ func (m *Metrics) histograms(name, help string, bounds []float64, labels ...stri
 
 // WatchAudit reports whether the audit file can be written.
 func (m *Metrics) WatchAudit(broken func() error) {
-	m.create.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "fluxgate_audit_broken",
-		Help: "1 while the audit log cannot be written; the admin API then rejects changes. Absent without an admin listener.",
-	}, func() float64 { return boolValue(broken() != nil) })
+	m.registry.MustRegister(collector(func(out chan<- prometheus.Metric) {
+		out <- gauge(desc("audit_broken", "1 while the audit log cannot be written; the admin API then rejects changes. "+
+			"Absent without an admin listener."), boolValue(broken() != nil))
+	}))
 }
 
 // Handler answers scrapes, also if some of the metrics cannot be collected.

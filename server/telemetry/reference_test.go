@@ -48,7 +48,6 @@ var labels = []label{
 	{"code", []string{"fluxgate_http_requests_total"}, "the status, such as `200`", nil},
 	{"code", []string{"fluxgate_grpc_calls_total"}, "the name of the code, such as `OK` and `Unavailable`", nil},
 	{"version", nil, "of the build", nil},
-	{"revision", nil, "the commit of the build", nil},
 	{"goversion", nil, "the Go release of the build", nil},
 }
 
