@@ -26,6 +26,7 @@ import (
 // conformanceFile is clients/conformance/cases.json: see the README there.
 type conformanceFile struct {
 	Tokens map[string]string
+	Groups []struct{ Name, Covers string }
 	Cases  []conformanceCase
 }
 
