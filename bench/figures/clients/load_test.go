@@ -43,15 +43,14 @@ func compareRates(t *testing.T, report *figure.Report) {
 	redis := testenv.StartStandalone(t, testenv.Config{})
 	server := chaos.StartDaemon(t, "", "redis.uri="+redis.URI(), "redis.timeout=10s", "rules.file="+file, "mongo.enabled=false")
 	url := "http://" + server.Addr
-	for name, command := range map[string]func() (*exec.Cmd, error){
-		"clients-java-vs-go":   func() (*exec.Cmd, error) { return javaLoad(t.Context()) },
-		"clients-python-vs-go": func() (*exec.Cmd, error) { return pythonLoad(t.Context()) },
+	for name, command := range map[string]func(ctx context.Context, url string) (*exec.Cmd, error){
+		"clients-java-vs-go": javaLoad, "clients-python-vs-go": pythonLoad,
 	} {
 		var ratios []float64
 		var failed error
 		for range 3 {
 			ours := goRate(t, url)
-			theirs, err := loadRate(command, url)
+			theirs, err := loadRate(t.Context(), command, url)
 			if failed = err; err != nil {
 				break
 			}
@@ -67,39 +66,38 @@ func compareRates(t *testing.T, report *figure.Report) {
 }
 
 // javaLoad is the load program of the Java client.
-func javaLoad(ctx context.Context) (*exec.Cmd, error) {
+func javaLoad(ctx context.Context, url string) (*exec.Cmd, error) {
 	jar, err := onlyFile(root+"/clients/java/build/*.jar", "make client-java")
 	if err != nil {
 		return nil, err
 	}
-	source, err := onlyFile(root+"/clients/java/src/bench/*.java", "the load program is missing")
+	load, err := onlyFile(root+"/clients/java/build/bench", "make client-java")
 	if err != nil {
 		return nil, err
 	}
-	return exec.CommandContext(ctx, "java", "-cp", jar, source), nil
+	return exec.CommandContext(ctx, "java", "-cp", jar+":"+load, "io.fluxgate.Load", url, "", strconv.Itoa(callers), strconv.Itoa(seconds)), nil
 }
 
 // pythonLoad is the load program of the Python client.
-func pythonLoad(ctx context.Context) (*exec.Cmd, error) {
+func pythonLoad(ctx context.Context, url string) (*exec.Cmd, error) {
 	source, err := onlyFile(root+"/clients/python/bench.py", "the load program is missing")
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, "/usr/bin/python3", source) // that of the distribution has its modules
+	// The interpreter of the distribution has the modules.
+	cmd := exec.CommandContext(ctx, "/usr/bin/python3", source, url, strconv.Itoa(callers), strconv.Itoa(seconds))
 	cmd.Env = append(os.Environ(), "PYTHONPATH="+filepath.Join(filepath.Dir(source), "src"))
 	return cmd, nil
 }
 
 var lastNumber = regexp.MustCompile(`(\d[\d.]*)\D*$`)
 
-// loadRate runs a load program with the address of the server and the seconds that it takes. The
-// last number that it prints is its checks per second.
-func loadRate(command func() (*exec.Cmd, error), url string) (float64, error) {
-	cmd, err := command()
+// loadRate runs a load program. The last number that it prints is its checks per second.
+func loadRate(ctx context.Context, command func(ctx context.Context, url string) (*exec.Cmd, error), url string) (float64, error) {
+	cmd, err := command(ctx, url)
 	if err != nil {
 		return 0, err
 	}
-	cmd.Args = append(cmd.Args, url, strconv.Itoa(seconds))
 	text, err := cmd.CombinedOutput()
 	if err != nil {
 		return 0, fmt.Errorf("%v: %w\n%s", cmd.Args, err, text)
