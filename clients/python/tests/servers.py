@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -15,11 +16,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Callable, Iterator
 
+import hypercorn.asyncio
+import hypercorn.config
 import uvicorn
 
 HERE = Path(__file__).parent
 CONFORMANCE = HERE.parent.parent / "conformance"
-PROGRAM = HERE.parent / "build" / "fluxgate"  # make client-python builds it
+PROGRAM, HARNESS = HERE.parent / "build" / "fluxgate", HERE.parent / "build" / "harness"  # make client-python builds them
 TOKEN = "token-of-a-gateway"
 
 
@@ -78,6 +81,11 @@ class Servers:
         for option in options:
             command += ["--set", option]
         return Gate(f"http://127.0.0.1:{port}", port, self.start(command, port))
+
+    def harness(self) -> str:
+        port = free_port()
+        self.start([str(HARNESS), f"127.0.0.1:{port}", str(CONFORMANCE / "cases.json")], port)
+        return f"http://127.0.0.1:{port}"
 
     def end(self) -> None:
         for process in reversed(self._processes):
@@ -175,3 +183,26 @@ def uvicorn_server(app: Any, **options: Any) -> Iterator[str]:
         server.should_exit = True
         thread.join(20)
         assert not thread.is_alive(), "uvicorn does not end"
+
+
+@contextlib.contextmanager
+def hypercorn_server(app: Any) -> Iterator[str]:
+    """An application on a real hypercorn, in a thread: it speaks HTTP/2 without TLS too."""
+    port = free_port()
+    config = hypercorn.config.Config()
+    config.bind, config.errorlog = [f"127.0.0.1:{port}"], None
+    loop = asyncio.new_event_loop()
+    ended = asyncio.Event()
+
+    async def serve() -> None:
+        await hypercorn.asyncio.serve(app, config, shutdown_trigger=ended.wait)  # type: ignore[arg-type]
+
+    thread = threading.Thread(target=lambda: loop.run_until_complete(serve()), daemon=True)
+    thread.start()
+    eventually("hypercorn has started", lambda: accepts(port))
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        loop.call_soon_threadsafe(ended.set)
+        thread.join(20)
+        assert not thread.is_alive(), "hypercorn does not end"

@@ -75,24 +75,34 @@ class AsyncFluxGate(Core):
         await asyncio.sleep(seconds)
 
     async def _send(self, path: str, body: bytes, until: float) -> Answer:
-        text = bytearray()
+        # In a task of its own: the time ends the call, whatever the libraries below do when they are cancelled.
+        exchange = self._background(self._exchange(path, body))
         try:
-            async with asyncio.timeout(until - time.monotonic()):
-                async with self._client().stream("POST", self._url + path, content=body, headers=self._headers) as response:
-                    async for chunk in response.aiter_raw():
-                        text += chunk
-                        if len(text) > MAX_ANSWER:
-                            break
-                    return response.status_code, response.headers.get, bytes(text)
+            await asyncio.wait((exchange,), timeout=until - time.monotonic())
+            if not exchange.done():
+                raise TimeoutError
+            return exchange.result()
         except Exception as why:  # httpx passes on errors of the libraries below it
             raise no_answer(why) from None
+        finally:
+            exchange.cancel()
+
+    async def _exchange(self, path: str, body: bytes) -> Answer:
+        text = bytearray()
+        async with self._client().stream("POST", self._url + path, content=body, headers=self._headers) as response:
+            async for chunk in response.aiter_raw():
+                text += chunk
+                if len(text) > MAX_ANSWER:
+                    break
+            return response.status_code, response.headers.get, bytes(text)
 
     def _client(self) -> httpx.AsyncClient:
         loop = asyncio.get_running_loop()
         if loop not in self._clients:
             limits = httpx.Limits(max_connections=MAX_IDLE, max_keepalive_connections=MAX_IDLE, keepalive_expiry=IDLE_TIME)
-            # Neither a proxy nor credentials of the environment. The deadline of a call is its timeout.
-            self._clients[loop] = httpx.AsyncClient(verify=self._tls, trust_env=False, limits=limits, timeout=None)
+            # Neither a proxy nor credentials of the environment. There is no TLS to verify without https://. The deadline of a call
+            # is its timeout.
+            self._clients[loop] = httpx.AsyncClient(verify=self._tls or False, trust_env=False, limits=limits, timeout=None)
         return self._clients[loop]
 
     async def _give_back(self, check: asyncio.Task[Decision]) -> None:
@@ -106,8 +116,13 @@ class AsyncFluxGate(Core):
     def _background(self, call: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.get_running_loop().create_task(call)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
         return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # nobody may wait for it any longer: asyncio would log it
 
 
 class AsyncReservation(Reserved):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from typing import Any, Awaitable, Callable, MutableMapping, Sequence
 from urllib.parse import quote
 
@@ -82,10 +83,11 @@ class FluxGateMiddleware:
         if cookie:
             lines["cookie"] = ["; ".join(cookie)]  # HTTP/2 may send it in parts
         path = scope.get("raw_path") or quote(scope["path"]).encode()  # servers may leave out the raw path
+        path = re.sub(r"^[a-z][a-z0-9+.-]*://[^/?]*|\?.*", "", path.decode("latin-1"), flags=re.IGNORECASE | re.DOTALL)  # of a proxy: with the host
         return Request(
             ip=self._client_ip.resolve(client[0] if client else "", proxies),
             method=scope["method"],
-            path=path.decode("latin-1").partition("?")[0],
+            path=path,
             host=lines.get("host", [""])[0],
             headers={name: of for name, of in lines.items() if (name not in _CREDENTIALS if self._names is None else name in self._names)},
         )

@@ -132,11 +132,10 @@ def _run(call: Coroutine[Any, Any, T]) -> T:
 class _Connection(http.client.HTTPConnection):
     """A connection whose every step ends with the deadline of the call."""
 
-    def __init__(self, url: str, tls: ssl.SSLContext) -> None:
+    def __init__(self, url: str, tls: ssl.SSLContext | None) -> None:
         parts = urlsplit(url)
-        self._tls = tls if parts.scheme == "https" else None
-        super().__init__(parts.hostname or "", parts.port or (443 if self._tls else 80))
-        self._prefix, self.until, self._used = parts.path, 0.0, 0.0
+        super().__init__(parts.hostname or "", parts.port or (443 if tls else 80))
+        self._tls, self._prefix, self.until, self._used = tls, parts.path, 0.0, 0.0
 
     def is_alive(self) -> bool:
         """Whether an idle connection can be used: the server has neither closed it nor sent anything."""

@@ -94,7 +94,8 @@ class Core:
             raise ValueError('on_failure must be "allow", "reject" or "raise"')
         if not re.fullmatch("[!-~]*", token):
             raise ValueError("the token has characters that are not allowed in a bearer token")
-        self._url, self._tls = _endpoint(url), tls or ssl.create_default_context()
+        self._url = _endpoint(url)
+        self._tls = tls or ssl.create_default_context() if url.startswith("https:") else None
         self._on_failure, self._on_error = on_failure, on_error
         self._timeout, self._token = _positive(timeout), token
         self._headers = {"Content-Type": "application/json", "Accept-Encoding": "identity", "User-Agent": "fluxgate-client-python"}
@@ -115,7 +116,7 @@ class Core:
     async def _check(self, request: Request, peek: bool, timeout: float | None) -> Decision:
         patience = self._time(timeout)
         until, reserve = time.monotonic() + patience, min(patience / 2, _MAX_RESERVE)
-        body = {**wire.plain(request), "peek": peek}
+        body = {**wire.plain(request), **({"peek": True} if peek else {})}
 
         def with_time() -> dict[str, object]:
             return {**body, "timeoutMs": max(1, int((until - time.monotonic() - reserve) * 1000))}

@@ -47,16 +47,17 @@ def problem_of(d: Decision) -> dict[str, Any]:
     if d.reason in _PLAIN:
         status, detail = _PLAIN[d.reason]
         return {"title": _TITLES[status], "status": status, "detail": detail, "reason": d.reason}
-    binding = f"{d.rule}.{d.band}"
-    violated = [name for name, b in _named(d) if (b.status == "rejected" and b.wait_ms) or (b.status == "too costly" and b.cost > b.limit)]
-    return {
+    problem = {
         "type": "https://iana.org/assignments/http-problem-types#quota-exceeded",
         "title": "Request cannot be satisfied as assigned quota has been exceeded",
         "status": 429,
-        "detail": _exceeded(d, binding),
         "reason": d.reason,
-        "violated-policies": list(dict.fromkeys([binding, *violated]))[:_MAX_ENTRIES],
     }
+    if not d.band:
+        return problem
+    binding = f"{d.rule}.{d.band}"
+    violated = [name for name, b in _named(d) if (b.status == "rejected" and b.wait_ms) or (b.status == "too costly" and b.cost > b.limit)]
+    return problem | {"detail": _exceeded(d, binding), "violated-policies": list(dict.fromkeys([binding, *violated]))[:_MAX_ENTRIES]}
 
 
 def _exceeded(d: Decision, binding: str) -> str:
