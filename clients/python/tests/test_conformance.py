@@ -202,7 +202,7 @@ def post(url: str, body: str, headers: dict[str, str]) -> Any:
             return json.load(answer)
     except urllib.error.HTTPError as error:
         problem = json.load(error)
-        raise FluxGateError("refused", problem.get("detail", ""), error.code) from None
+        raise FluxGateError(problem.get("detail", ""), "refused", error.code) from None
 
 
 @contextlib.contextmanager

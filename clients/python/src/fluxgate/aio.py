@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 import httpx
 
-from .core import IDLE_TIME, MAX_ANSWER, MAX_IDLE, Answer, Core, FluxGateError, Rejected, Reserved, no_answer
+from .core import IDLE_TIME, MAX_ANSWER, MAX_IDLE, Answer, Core, FluxGateError, Reserved, no_answer
 from .wire import Decision, Request, Settlement, T, Usage
 
 
@@ -62,9 +62,8 @@ class AsyncFluxGate(Core):
         loop = asyncio.get_running_loop()
         while mine := [task for task in self._tasks if task.get_loop() is loop]:
             await asyncio.wait(mine)
-        client = self._clients.pop(loop, None)
-        if client:
-            await client.aclose()
+        if loop in self._clients:
+            await self._clients.pop(loop).aclose()
 
     def _open(self) -> None:
         # Connections cannot be used in another event loop.
@@ -107,8 +106,7 @@ class AsyncFluxGate(Core):
 
     async def _give_back(self, check: asyncio.Task[Decision]) -> None:
         try:
-            receipt = (await check).receipt
-            if receipt:
+            if receipt := (await check).receipt:
                 await self._settle(receipt, 0)
         except FluxGateError as error:
             self._report(error)
@@ -116,26 +114,16 @@ class AsyncFluxGate(Core):
     def _background(self, call: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.get_running_loop().create_task(call)
         self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # asyncio would log one that nobody waits for
         return task
 
-    def _ended(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled():
-            task.exception()  # nobody may wait for it any longer: asyncio would log it
 
-
-class AsyncReservation(Reserved):
+class AsyncReservation(Reserved[AsyncFluxGate]):
     """A request that was let in, until the end of an ``async with`` statement."""
 
-    def __init__(self, limiter: AsyncFluxGate, request: Request, timeout: float | None) -> None:
-        self._limiter, self._request, self._patience = limiter, request, timeout
-
     async def __aenter__(self) -> AsyncReservation:
-        decision = await self._limiter.check(self._request, timeout=self._patience)
-        if not decision.allowed:
-            raise Rejected(decision)
-        self._begin(decision)
+        self._begin(await self._limiter.check(self._request, timeout=self._timeout))
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -143,7 +131,7 @@ class AsyncReservation(Reserved):
         await asyncio.shield(self._limiter._background(self._finish()))
 
     def _begin(self, decision: Decision) -> None:
-        super().__init__(self._limiter, decision, self._request.cost)
+        super()._begin(decision)
         self._stop = asyncio.Event()
         self._renewal = self._limiter._background(self._renew_until_end())
 

@@ -36,11 +36,9 @@ class FluxGateMiddleware:
     limit headers are added. ``timeout`` is how long a decision may take; the default is the limiter's.
     """
 
-    # fmt: off
     def __init__(self, app: App, limiter: AsyncFluxGate, *, amend: Callable[[Scope, Request], Awaitable[None] | None] | None = None,
                  client_ip: ClientIP | None = None, headers: Sequence[str] | None = None,
                  on_rejected: Callable[[Scope, Decision], App] | None = None, timeout: float | None = None) -> None:
-        # fmt: on
         self.app, self._limiter, self._amend, self._timeout = app, limiter, amend, timeout
         self._client_ip = client_ip or ClientIP()
         self._names = None if headers is None else {name.lower() for name in headers}

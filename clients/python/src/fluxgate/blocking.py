@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import os
 import socket
@@ -13,7 +14,7 @@ from concurrent.futures import Future
 from typing import Any, Coroutine
 from urllib.parse import urlsplit
 
-from .core import IDLE_TIME, MAX_ANSWER, MAX_IDLE, Answer, Core, Rejected, Reserved, no_answer
+from .core import IDLE_TIME, MAX_ANSWER, MAX_IDLE, Answer, Core, Reserved, no_answer
 from .wire import Decision, Request, Settlement, T, Usage
 
 
@@ -65,8 +66,8 @@ class FluxGate(Core):
         time.sleep(seconds)
 
     async def _send(self, path: str, body: bytes, until: float) -> Answer:
-        connection = self._connection()
-        connection.until, reusable = until, False
+        connection, reusable = self._connection(), False
+        connection.until = until
         try:
             answer, reusable = connection.exchange(path, body, self._headers)
             return answer
@@ -81,27 +82,18 @@ class FluxGate(Core):
     def _connection(self) -> _Connection:
         if self._process != os.getpid():  # after a fork: those are of the parent
             self._idle, self._process = deque(), os.getpid()
-        while True:
-            try:
-                connection = self._idle.pop()
-            except IndexError:
-                return _Connection(self._url, self._tls)
-            if connection.is_alive():
-                return connection
-            connection.close()
+        with contextlib.suppress(IndexError):  # all are in use
+            while not (connection := self._idle.pop()).is_alive():
+                connection.close()
+            return connection
+        return _Connection(self._url, self._tls)
 
 
-class Reservation(Reserved):
+class Reservation(Reserved[FluxGate]):
     """A request that was let in, until the end of a ``with`` statement."""
 
-    def __init__(self, limiter: FluxGate, request: Request, timeout: float | None) -> None:
-        self._limiter, self._request, self._patience = limiter, request, timeout
-
     def __enter__(self) -> Reservation:
-        decision = self._limiter.check(self._request, timeout=self._patience)
-        if not decision.allowed:
-            raise Rejected(decision)
-        super().__init__(self._limiter, decision, self._request.cost)
+        self._begin(self._limiter.check(self._request, timeout=self._timeout))
         self._stop = threading.Event()
         self._renewal = threading.Thread(target=self._renew_until_end, name="fluxgate-renewal", daemon=True)
         if self._every:
@@ -142,10 +134,8 @@ class _Connection(http.client.HTTPConnection):
         try:
             self.sock.settimeout(0)
             self.sock.recv(1)
-        except (BlockingIOError, ssl.SSLWantReadError):
-            return time.monotonic() - self._used < IDLE_TIME
-        except OSError:
-            pass
+        except OSError as why:
+            return isinstance(why, (BlockingIOError, ssl.SSLWantReadError)) and time.monotonic() - self._used < IDLE_TIME
         return False
 
     def exchange(self, path: str, body: bytes, headers: dict[str, str]) -> tuple[Answer, bool]:

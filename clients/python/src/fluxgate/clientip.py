@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from ipaddress import IPv4Address, IPv6Address, ip_address
-from typing import Iterator, Sequence
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Sequence
 
 Address = IPv4Address | IPv6Address
 
@@ -13,24 +13,23 @@ _WIDEST = {4: 8, 6: 7}
 _MAX_ADDRESS, _MAX_ENTRIES, _MAX_BYTES = 128, 32, 4096
 
 _TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
-# An address with a port, of which RFC 7239 allows names too. Without brackets only IPv4 can have one.
+# An address with or without a port. Without brackets only IPv4 can have one.
 _HOST = re.compile(rf"(?:\[(?P<six>[^\]]*:[^\]]*)\]|(?P<four>[^:\[][^:]*)(?=:|\Z)|(?P<bare>[^\[].*\Z))(?::(?:[0-9]{{1,5}}|_{_TOKEN}))?", re.DOTALL)
-_PARAMETER = re.compile(rf'[ \t]*(?:(?P<name>{_TOKEN})=(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<plain>[^"; \t]+))[ \t]*)?(?:;|\Z)', re.DOTALL)
 
 
 class ClientIP:
     """Finds the client's address, as the package clientip for Go does. Without trusted proxies it is the peer's.
 
     Trusted proxies are addresses and networks, such as "192.0.2.10" and "10.1.0.0/16". They name the client in one header:
-    "X-Forwarded-For", the default, "Forwarded" (RFC 7239), or another one with a single address that every trusted
-    proxy overwrites, such as "CF-Connecting-IP". No other header is read.
+    "X-Forwarded-For", the default, or another one with a single address that every trusted proxy overwrites, such as
+    "CF-Connecting-IP". No other header is read.
     """
 
     def __init__(self, trusted_proxies: Sequence[str] = (), header: str = "", *, trust_unix_socket: bool = False) -> None:
         if header and not trusted_proxies and not trust_unix_socket:
             raise ValueError(f'header "{header}" is never read without trusted proxies: set them')
-        if header and not re.fullmatch(_TOKEN, header):
-            raise ValueError(f'invalid header name "{header}"')
+        if header.lower() == "forwarded" or not re.fullmatch(f"{_TOKEN}|", header):
+            raise ValueError(f'header "{header}" has no name of a header, or a format that is not supported')
         self.header = (header or "X-Forwarded-For").lower()
         self._trust_unix = trust_unix_socket
         self._networks = {_network(proxy) for proxy in trusted_proxies}
@@ -43,7 +42,7 @@ class ClientIP:
         """
         address = _address(peer)
         if self._trusts(address) if peer else self._trust_unix:
-            if self.header in ("x-forwarded-for", "forwarded"):
+            if self.header == "x-forwarded-for":
                 address = self._walk(address, lines)
             elif len(lines) == 1:  # one of two lines may be the client's
                 address = _address(lines[0].strip(" \t")) or address
@@ -57,12 +56,12 @@ class ClientIP:
 
         An entry that is not an address ends it with the address of the proxy that wrote the entry.
         """
+        chain = [entry for line in reversed(lines) for entry in reversed(line[-_MAX_BYTES:].split(","))]
         left = _MAX_BYTES
-        for count, entry in enumerate(_from_right(lines)):
+        for entry in chain[:_MAX_ENTRIES]:
             left -= len(entry) + 1
-            entry = entry.strip(" \t")
-            before = _address(_forwarded_for(entry) if self.header == "forwarded" else entry)
-            if count == _MAX_ENTRIES or left < 0 or before is None:
+            before = _address(entry.strip(" \t"))
+            if left < 0 or before is None:
                 break
             address = before
             if not self._trusts(address):
@@ -70,50 +69,16 @@ class ClientIP:
         return address
 
 
-def _from_right(lines: Sequence[str]) -> Iterator[str]:
-    """The entries of lists with commas between them. Commas in quoted strings do not count.
-
-    A parser of RFC 7239 reads from the left, but there the text is the client's: a quote that it opens and never closes
-    would hide the entries of the proxies. Theirs are well-formed, and both directions read them alike.
-    """
-    for line in reversed(lines):
-        rest = line[-_MAX_BYTES - 1 :]  # what is further left is not read
-        end, quoted = len(rest), False
-        for i in range(len(rest) - 1, -1, -1):
-            if rest[i] == "," and not quoted:
-                yield rest[i + 1 : end]
-                end = i
-            elif rest[i] == '"' and (not quoted or i == 0 or rest[i - 1] != "\\"):
-                quoted = not quoted
-        yield rest[:end]
-
-
-def _forwarded_for(element: str) -> str:
-    """The value of the one parameter "for" of an element, or an empty text if there is none or the element is malformed."""
-    values, at = [], 0
-    while at < len(element):
-        part = _PARAMETER.match(element, at)
-        if not part:
-            return ""
-        if (part["name"] or "").lower() == "for":
-            values.append(part["plain"] if part["quoted"] is None else re.sub(r"\\(.)", r"\1", part["quoted"], flags=re.DOTALL))
-        at = part.end()
-    return values[0] if len(values) == 1 else ""
-
-
 def _address(text: str) -> Address | None:
     """An address with or without brackets, port and zone, alone. 0.0.0.0 and :: are not accepted."""
     match = _HOST.fullmatch(text) if len(text) <= _MAX_ADDRESS else None
     host, percent, zone = (match["six"] or match["four"] or match["bare"] if match else "").partition("%")
     try:
-        address = _unmapped(ip_address(host))
+        address = ip_address(host)
     except ValueError:
         return None
+    address = address.ipv4_mapped or address if isinstance(address, IPv6Address) else address
     return None if address.is_unspecified or (percent and (not zone or ":" not in host)) else address
-
-
-def _unmapped(address: Address) -> Address:
-    return address.ipv4_mapped or address if isinstance(address, IPv6Address) else address
 
 
 def _prefix(address: Address, bits: int) -> int:
@@ -122,19 +87,13 @@ def _prefix(address: Address, bits: int) -> int:
 
 def _network(text: str) -> tuple[int, int, int]:
     """The version, size and prefix of a trusted proxy. Raises ValueError if it is invalid, or too wide for proxies."""
-    host, slash, size = text.partition("/")
     try:
-        given = ip_address(host)
-        bits = int(size) if slash else given.max_prefixlen
-        valid = "%" not in text and bits <= given.max_prefixlen and size == (str(bits) if slash else "")
-    except ValueError:
-        valid = False
-    if not valid:
-        raise ValueError(f'trusted proxy "{text}" is neither an address such as 192.0.2.10 nor a network such as 10.1.0.0/16')
-    address = _unmapped(given)
-    bits -= given.max_prefixlen - address.max_prefixlen
-    if bits < _WIDEST[address.version]:
-        raise ValueError(f'trusted proxy "{text}" is too wide: the widest network of proxies is /{_WIDEST[address.version]}')
-    if int(address) != _prefix(address, bits) << (address.max_prefixlen - bits) or (bits == address.max_prefixlen and address.is_unspecified):
-        raise ValueError(f'trusted proxy "{text}" has bits beyond its prefix, or is not an address of a host')
-    return address.version, bits, _prefix(address, bits)
+        network = ip_network(text)
+        mapped = network.network_address.ipv4_mapped if isinstance(network, IPv6Network) else None
+        network = ip_network((mapped, network.prefixlen - 96)) if mapped else network
+    except ValueError as why:
+        raise ValueError(f"trusted proxy: {why}") from None
+    first, bits = network.network_address, network.prefixlen
+    if bits < _WIDEST[network.version] or (network.num_addresses == 1 and first.is_unspecified) or not re.fullmatch(r"[^%/]+(/[0-9]+)?", text):
+        raise ValueError(f'trusted proxy "{text}" is too wide (/{_WIDEST[network.version]} is the widest), or not an address or network of hosts')
+    return first.version, bits, _prefix(first, bits)

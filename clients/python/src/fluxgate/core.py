@@ -12,11 +12,10 @@ import random
 import re
 import ssl
 import time
-from typing import Callable, Literal
+from typing import Any, Callable, Generic, Literal, TypeVar
 from urllib.parse import urlsplit
 
-from . import wire
-from .wire import Decision, Request, Settlement, Usage
+from .wire import Decision, Request, Settlement, T, Usage, encode, plain, read
 
 OnFailure = Literal["allow", "reject", "raise"]
 ErrorCode = Literal["invalid", "refused", "timeout", "network", "answer", "busy"]
@@ -27,11 +26,9 @@ MAX_ANSWER = 1 << 20
 MAX_IDLE, IDLE_TIME = 256, 30.0
 """How many idle connections are kept, and how long in seconds: shorter than the server does."""
 
-_FIRST_PAUSE = 0.02
-"""About how long the client waits before it asks a busy server again. Each further pause is about twice as long."""
-
-_MAX_RESERVE = 0.1
-"""At most so much of a caller's time is left for the network."""
+_FIRST_PAUSE, _MAX_RESERVE = 0.02, 0.1
+"""About how long the client waits before it asks a busy server again: each further pause is about twice as long. And how much
+of a caller's time is left for the network."""
 
 Header = Callable[[str], str | None]
 Answer = tuple[int, Header, bytes]
@@ -50,19 +47,14 @@ class FluxGateError(Exception):
     - ``network``: the server cannot be reached, or the connection broke.
     - ``answer``: the answer is not one of a FluxGate server.
     - ``busy``: the server was busy until the time was over. Nothing was taken.
+
+    ``status`` is the HTTP status of the server's answer, if there was one. ``receipt`` is the one to use from then on, if
+    ``extend`` has renewed a part of its slots and the others are lost.
     """
 
-    def __init__(self, code: ErrorCode, message: str, status: int | None = None, receipt: str = "") -> None:
-        super().__init__(code, message, status)  # what pickle copies; the receipt is not printed
-        self.code: ErrorCode = code
-        self.message = message
-        self.status = status
-        """The HTTP status of the server's answer, if there was one."""
-        self.receipt = receipt
-        """The receipt to use from then on, if ``extend`` has renewed a part of its slots and the others are lost."""
-
-    def __str__(self) -> str:
-        return self.message
+    def __init__(self, message: str, code: ErrorCode = "answer", status: int | None = None, receipt: str = "") -> None:
+        super().__init__(message)
+        self.code, self.status, self.receipt = code, status, receipt
 
 
 class Rejected(Exception):
@@ -71,9 +63,6 @@ class Rejected(Exception):
     def __init__(self, decision: Decision) -> None:
         super().__init__(decision)
         self.decision = decision
-
-    def __str__(self) -> str:
-        return f"the request is rejected: {self.decision.reason}"
 
 
 class Core:
@@ -86,18 +75,16 @@ class Core:
     authorities of the system.
     """
 
-    # fmt: off
     def __init__(self, url: str, *, on_failure: OnFailure, token: str = "", on_error: Callable[[FluxGateError], object] | None = None,
                  timeout: float = 0.5, tls: ssl.SSLContext | None = None) -> None:
-        # fmt: on
-        if on_failure not in ("allow", "reject", "raise"):
-            raise ValueError('on_failure must be "allow", "reject" or "raise"')
+        if on_failure not in ("allow", "reject", "raise") or not timeout > 0:
+            raise ValueError('on_failure must be "allow", "reject" or "raise", and the timeout positive')
         if not re.fullmatch("[!-~]*", token):
             raise ValueError("the token has characters that are not allowed in a bearer token")
         self._url = _endpoint(url)
         self._tls = tls or ssl.create_default_context() if url.startswith("https:") else None
         self._on_failure, self._on_error = on_failure, on_error
-        self._timeout, self._token = _positive(timeout), token
+        self._timeout, self._token = timeout, token
         self._headers = {"Content-Type": "application/json", "Accept-Encoding": "identity", "User-Agent": "fluxgate-client-python"}
         if token:
             self._headers["Authorization"] = f"Bearer {token}"
@@ -114,15 +101,8 @@ class Core:
         """Waits before the next attempt."""
 
     async def _check(self, request: Request, peek: bool, timeout: float | None) -> Decision:
-        patience = self._time(timeout)
-        until, reserve = time.monotonic() + patience, min(patience / 2, _MAX_RESERVE)
-        body = {**wire.plain(request), **({"peek": True} if peek else {})}
-
-        def with_time() -> dict[str, object]:
-            return {**body, "timeoutMs": max(1, int((until - time.monotonic() - reserve) * 1000))}
-
         try:
-            return _read(Decision, await self._until_not_busy("/v1/check", with_time, until))
+            return _read(Decision, await self._call("/v1/check", plain(request) | ({"peek": True} if peek else {}), timeout))
         except FluxGateError as error:
             if error.code == "invalid":
                 raise
@@ -132,26 +112,25 @@ class Core:
             return Decision(allowed=self._on_failure == "allow", reason="store-failure", remaining=0, degraded=True)
 
     async def _settle(self, receipt: str, cost: int | Usage, timeout: float | None = None) -> dict[str, Settlement]:
-        if isinstance(cost, Usage):
-            settled = _field(dict, await self._call("/v1/settle", {"receipt": receipt, "usage": cost}, timeout), "measures")
-        else:
-            settled = {"requests": await self._call("/v1/settle", {"receipt": receipt, "actual": cost}, timeout)}
+        by_usage = isinstance(cost, Usage)
+        answer = await self._call("/v1/settle", {"receipt": receipt, "usage" if by_usage else "actual": cost}, timeout)
+        settled = _field(dict, answer, "measures") if by_usage else {"requests": answer}
         return {measure: _read(Settlement, of) for measure, of in settled.items()}
 
     async def _extend(self, receipt: str, timeout: float | None = None) -> str:
         return _field(str, await self._call("/v1/extend", {"receipt": receipt}, timeout), "receipt")
 
-    async def _call(self, path: str, body: dict[str, object], timeout: float | None) -> object:
-        return await self._until_not_busy(path, lambda: body, time.monotonic() + self._time(timeout))
-
-    async def _until_not_busy(self, path: str, body: Callable[[], dict[str, object]], until: float) -> object:
+    async def _call(self, path: str, body: dict[str, Any], timeout: float | None) -> object:
         """Sends a body. It is sent again only if the server was busy: then it has done nothing."""
-        pause = _FIRST_PAUSE * (0.5 + random.random())
+        patience = self._timeout if timeout is None else timeout
+        until, pause = time.monotonic() + patience, _FIRST_PAUSE * (0.5 + random.random())
         while True:
+            if path == "/v1/check":  # a rule does not hold the request longer
+                body["timeoutMs"] = max(1, int((until - time.monotonic() - min(patience / 2, _MAX_RESERVE)) * 1000))
             try:
-                text = wire.encode(body())
+                text = encode(body)
             except ValueError as why:
-                raise FluxGateError("invalid", f"the request is invalid: {why}") from None
+                raise FluxGateError(f"the request is invalid: {why}", "invalid") from None
             status, header, answer = await self._send(path, text, until)
             if status == 200:
                 return _parsed(answer)
@@ -164,25 +143,19 @@ class Core:
     def _refusal(self, status: int, header: Header, text: bytes) -> FluxGateError:
         """The error of an answer with another status than 200."""
         is_problem = (header("Content-Type") or "").partition(";")[0].strip().lower() == "application/problem+json"
-        problem: object = None
+        said: Any = {}
         with contextlib.suppress(FluxGateError):
-            problem = _parsed(text) if is_problem else None
-        said = problem if isinstance(problem, dict) else {}
-        detail, receipt, reason = (of if isinstance(of := said.get(name), str) else "" for name in ("detail", "receipt", "reason"))
-        if self._token:
-            detail = detail.replace(self._token, "…")
-        if detail:  # for a log: on one line, and not long
-            detail = ": " + "".join(c if c.isprintable() else " " for c in detail[:400])
+            said = _parsed(text) if is_problem else {}
+        detail, receipt, reason = (_field(str, said, name, "") for name in ("detail", "receipt", "reason"))
+        if detail:  # for a log: without the token, on one line, and not long
+            detail = ": " + "".join(c if c.isprintable() else " " for c in (detail.replace(self._token, "…") if self._token else detail)[:400])
         code: ErrorCode = "refused"
         # Proxies answer 404 too, without the reason.
         if status in (400, 413, 422, 500) or (status == 404 and reason == "no-rule-set"):
             code = "invalid"
         elif is_problem and status == 503 and header("Retry-After"):
             code = "busy"
-        return FluxGateError(code, f"the server answers {status}{detail}", status, receipt)
-
-    def _time(self, timeout: float | None) -> float:
-        return self._timeout if timeout is None else _positive(timeout)
+        return FluxGateError(f"the server answers {status}{detail}", code, status, receipt)
 
     def _report(self, error: FluxGateError) -> None:
         with contextlib.suppress(Exception):  # an error of the caller's function decides no request
@@ -190,23 +163,31 @@ class Core:
                 self._on_error(error)
 
 
-class Reserved:
+C = TypeVar("C", bound=Core)
+
+
+class Reserved(Generic[C]):
     """A request that was let in and is not settled yet."""
 
+    decision: Decision
     settlement: dict[str, Settlement] | None = None
     """What was given back and charged, by measure, after the end."""
     settle_error: FluxGateError | None = None
     """Why it could not be settled. ``on_error`` was called with it."""
     _cost: int | Usage | None = None
 
-    def __init__(self, core: Core, decision: Decision, cost: int | None) -> None:
-        self._core, self.decision, self._receipt, self._estimate = core, decision, decision.receipt, max(1, cost or 1)
+    def __init__(self, limiter: C, request: Request, timeout: float | None) -> None:
+        self._limiter, self._request, self._timeout = limiter, request, timeout
+
+    def _begin(self, decision: Decision) -> None:
+        if not decision.allowed:
+            raise Rejected(decision)
+        self.decision, self._receipt, self._partly_lost = decision, decision.receipt, False
         holds = [b.hold_ms / 1000 for b in decision.bands if b.kind == "concurrency" and b.status == "ok" and b.hold_ms]
         # How often slots are renewed in seconds: 0 without slots.
         self._every = min(holds) / 3 if holds and self._receipt else 0.0
         # A request that has waited took its slots before that.
         self._first = max(0.0, self._every - decision.wait_ms / 1000)
-        self._partly_lost = False
 
     def report(self, cost: int | Usage) -> None:
         """Sets what the request has cost so far. It is settled at the end, also if that is an exception.
@@ -219,26 +200,26 @@ class Reserved:
     async def _renew(self) -> bool:
         """Renews the slots, and reports whether there are any left."""
         try:
-            self._receipt = await self._core._extend(self._receipt)
+            self._receipt = await self._limiter._extend(self._receipt)
         except FluxGateError as error:
             if error.status == 409 and not error.receipt:  # all are lost, or the caller has settled the receipt
                 return False
             if not self._partly_lost or not error.receipt:
-                self._core._report(error)
+                self._limiter._report(error)
             if error.receipt:
                 self._receipt, self._partly_lost = error.receipt, True
         return True
 
     async def _end(self) -> None:
         """Settles the request and releases its slots. A failure is not an error: the work is done."""
-        receipt, self._receipt, cost = self._receipt, "", self._estimate if self._cost is None else self._cost
-        if not receipt:
-            return
+        receipt, self._receipt = self._receipt, ""
+        estimate = max(1, self._request.cost or 1)
         try:
-            self.settlement = await self._core._settle(receipt, cost)
+            if receipt:
+                self.settlement = await self._limiter._settle(receipt, estimate if self._cost is None else self._cost)
         except FluxGateError as error:
             self.settle_error = error
-            self._core._report(error)
+            self._limiter._report(error)
 
 
 def _parsed(text: bytes) -> object:
@@ -248,33 +229,29 @@ def _parsed(text: bytes) -> object:
     raise _not_answer()
 
 
-def _read(cls: type[wire.T], value: object) -> wire.T:
+def _read(cls: type[T], value: object) -> T:
     with contextlib.suppress(ValueError):
-        return wire.read(cls, value)
+        return read(cls, value)
     raise _not_answer()
 
 
-def _field(cls: type[wire.T], value: object, name: str) -> wire.T:
-    if isinstance(value, dict) and isinstance(of := value.get(name), cls):
-        return of
-    raise _not_answer()
+def _field(cls: type[T], value: object, name: str, absent: T | None = None) -> T:
+    of = value.get(name) if isinstance(value, dict) else None
+    of = of if isinstance(of, cls) else absent
+    if of is None:
+        raise _not_answer()
+    return of
 
 
 def _not_answer() -> FluxGateError:
-    return FluxGateError("answer", "the answer is not one of a FluxGate server")
+    return FluxGateError("the answer is not one of a FluxGate server", "answer")
 
 
 def no_answer(why: BaseException) -> FluxGateError:
     """The error of an exchange, without its text, which mostly has the address."""
     if isinstance(why, TimeoutError):
-        return FluxGateError("timeout", "no answer in time")
-    return FluxGateError("network", f"the server cannot be reached: {type(why).__name__}")
-
-
-def _positive(timeout: float) -> float:
-    if not 0.001 <= timeout <= 86_400:
-        raise ValueError("the timeout must be from 0.001 to 86400 seconds")
-    return timeout
+        return FluxGateError("no answer in time", "timeout")
+    return FluxGateError(f"the server cannot be reached: {type(why).__name__}", "network")
 
 
 def _endpoint(address: str) -> str:

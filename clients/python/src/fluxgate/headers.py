@@ -11,10 +11,9 @@ _MAX_ENTRIES, _MAX_INTEGER = 8, 999_999_999_999_999  # the latter is that of str
 
 _UNITS = (("d", 86_400_000_000), ("h", 3_600_000_000), ("m", 60_000_000), ("s", 1_000_000), ("ms", 1_000), ("us", 1))
 
-_BAD_PATH = "The path is too long or can be read in more than one way: send it without #, backslash, %2F, dot segments and empty segments."
 _PLAIN: dict[str, tuple[int, str]] = {
     "denied": (403, "A rule rejects this request."),
-    "bad-path": (400, _BAD_PATH),
+    "bad-path": (400, "The path is too long or can be read in more than one way: send it without #, backslash, %2F, dot segments and empty segments."),
     "too-many-rules": (403, "More rules apply to this request than can be counted."),
     "missing-identity": (403, "The request has no identity, and a rule requires one."),
     "no-rule": (403, "No rule allows this request."),
@@ -25,9 +24,7 @@ _TITLES = {400: "Bad Request", 403: "Forbidden", 503: "Service Unavailable"}
 
 
 def rate_limit_headers(d: Decision) -> dict[str, str]:
-    headers: dict[str, str] = {}
-    if not d.allowed and d.retry_after_ms > 0:
-        headers["Retry-After"] = str(_seconds(d.retry_after_ms))
+    headers = {} if d.allowed or d.retry_after_ms <= 0 else {"Retry-After": str(_seconds(d.retry_after_ms))}
     if not d.band:
         return headers
     headers |= {"X-RateLimit-Limit": str(d.limit), "X-RateLimit-Remaining": str(d.remaining)}

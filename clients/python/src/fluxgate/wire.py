@@ -151,10 +151,9 @@ def read(cls: type[T], value: object) -> T:
             continue
         if f.name == "bands" and isinstance(of, list):
             of = tuple(read(Band, band) for band in of)
-        elif not isinstance(of, _TYPES.get(kind, ())) or (isinstance(of, bool) and kind != "bool"):
+        # Counts and times are not negative, infinite or NaN.
+        elif not isinstance(of, _TYPES.get(kind, ())) or isinstance(of, bool) != (kind == "bool") or (kind in ("int", "float") and not 0 <= of < 2**63):
             raise ValueError(f"{f.name} is missing, or has a wrong type")
-        elif not isinstance(of, str) and not 0 <= of < 2**63:  # counts and times are not negative, infinite or NaN
-            raise ValueError(f"{f.name} is not a count")
         elif f.name in _IDS and not _ID.fullmatch(of):
             raise ValueError(f"{f.name} is not an id")
         known[f.name] = of
