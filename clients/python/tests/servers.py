@@ -53,8 +53,8 @@ class Servers:
         self.folder = Path(self._folder.name)
         self._processes: list[subprocess.Popen[bytes]] = []
 
-    def start(self, command: list[str], port: int) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen(command, cwd=self.folder, stdout=subprocess.DEVNULL)
+    def start(self, command: list[str], port: int, environment: dict[str, str] | None = None) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(command, cwd=self.folder, stdout=subprocess.DEVNULL, env=environment)
         self._processes.append(process)
 
         def listens() -> bool:
@@ -107,7 +107,7 @@ Handler = Callable[[BaseHTTPRequestHandler, str, bytes], None]
 
 
 @contextlib.contextmanager
-def http_server(handle: Handler) -> Iterator[str]:
+def http_server(handle: Handler, port: int = 0) -> Iterator[str]:
     """An HTTP/1.1 server that calls handle(request, path, body)."""
 
     class Requests(BaseHTTPRequestHandler):
@@ -126,7 +126,7 @@ def http_server(handle: Handler) -> Iterator[str]:
         def handle_error(self, request: Any, client_address: Any) -> None:
             pass
 
-    server = Server(("127.0.0.1", 0), Requests)
+    server = Server(("127.0.0.1", port), Requests)
     threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
     try:
         yield f"http://127.0.0.1:{server.server_address[1]}"

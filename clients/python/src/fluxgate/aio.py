@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from typing import Any, Coroutine
-from weakref import WeakKeyDictionary
 
 import httpx
 
@@ -67,7 +66,7 @@ class AsyncFluxGate(Core):
 
     def _open(self) -> None:
         # Connections cannot be used in another event loop.
-        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncClient] = WeakKeyDictionary()
+        self._clients: dict[asyncio.AbstractEventLoop, httpx.AsyncClient] = {}
         self._tasks: set[asyncio.Task[Any]] = set()  # a loop does not keep them
 
     async def _sleep(self, seconds: float) -> None:
@@ -97,12 +96,15 @@ class AsyncFluxGate(Core):
 
     def _client(self) -> httpx.AsyncClient:
         loop = asyncio.get_running_loop()
-        if loop not in self._clients:
-            limits = httpx.Limits(max_connections=MAX_IDLE, max_keepalive_connections=MAX_IDLE, keepalive_expiry=IDLE_TIME)
-            # Neither a proxy nor credentials of the environment. There is no TLS to verify without https://. The deadline of a call
-            # is its timeout.
-            self._clients[loop] = httpx.AsyncClient(verify=self._tls or False, trust_env=False, limits=limits, timeout=None)
-        return self._clients[loop]
+        if client := self._clients.get(loop):
+            return client
+        for ended in [known for known in tuple(self._clients) if known.is_closed()]:
+            self._clients.pop(ended, None)
+        limits = httpx.Limits(max_connections=MAX_IDLE, max_keepalive_connections=MAX_IDLE, keepalive_expiry=IDLE_TIME)
+        # Neither a proxy nor credentials of the environment. There is no TLS to verify without https://. The deadline of a call is
+        # its timeout.
+        client = self._clients[loop] = httpx.AsyncClient(verify=self._tls or False, trust_env=False, limits=limits, timeout=None)
+        return client
 
     async def _give_back(self, check: asyncio.Task[Decision]) -> None:
         try:
