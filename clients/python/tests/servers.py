@@ -176,7 +176,7 @@ def uvicorn_server(app: Any, **options: Any) -> Iterator[str]:
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
-    eventually("uvicorn has started", lambda: server.started)
+    eventually("uvicorn has started", lambda: bool(server.started))
     try:
         yield f"http://127.0.0.1:{port}"
     finally:
@@ -186,18 +186,18 @@ def uvicorn_server(app: Any, **options: Any) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def hypercorn_server(app: Any) -> Iterator[str]:
+def hypercorn_server(app: Any, **options: Any) -> Iterator[str]:
     """An application on a real hypercorn, in a thread: it speaks HTTP/2 without TLS too."""
     port = free_port()
     config = hypercorn.config.Config()
     config.bind, config.errorlog = [f"127.0.0.1:{port}"], None
+    for name, value in options.items():
+        setattr(config, name, value)
     loop = asyncio.new_event_loop()
     ended = asyncio.Event()
 
-    async def serve() -> None:
-        await hypercorn.asyncio.serve(app, config, shutdown_trigger=ended.wait)  # type: ignore[arg-type]
-
-    thread = threading.Thread(target=lambda: loop.run_until_complete(serve()), daemon=True)
+    trigger: Any = ended.wait
+    thread = threading.Thread(target=lambda: loop.run_until_complete(hypercorn.asyncio.serve(app, config, shutdown_trigger=trigger)), daemon=True)
     thread.start()
     eventually("hypercorn has started", lambda: accepts(port))
     try:

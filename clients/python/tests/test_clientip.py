@@ -64,7 +64,8 @@ def test_single_address() -> None:
     assert cdn.header == "cf-connecting-ip"
     assert cdn.resolve(NEAREST, ["192.0.2.7"]) == "192.0.2.7"
     assert cdn.resolve("192.0.2.8", ["192.0.2.7"]) == "192.0.2.8"
-    for lines in ([], ["192.0.2.7", "192.0.2.9"], ["192.0.2.7, 192.0.2.9"], ["unknown"]):
+    many: list[list[str]] = [[], ["192.0.2.7", "192.0.2.9"], ["192.0.2.7, 192.0.2.9"], ["unknown"]]
+    for lines in many:
         assert cdn.resolve(NEAREST, lines) == NEAREST
 
 

@@ -29,7 +29,7 @@ assert len(CASES) >= 50
 
 
 def snake(names: dict[str, Any]) -> dict[str, Any]:
-    return {re.sub("[A-Z]", lambda m: "_" + m[0].lower(), name): value for name, value in names.items()}
+    return {re.sub("([A-Z])", r"_\1", name).lower(): value for name, value in names.items()}
 
 
 def camel(name: str) -> str:

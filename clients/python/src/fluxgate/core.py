@@ -83,7 +83,7 @@ class Core:
             raise ValueError("the token has characters that are not allowed in a bearer token")
         self._url = _endpoint(url)
         self._tls = tls or ssl.create_default_context() if url.startswith("https:") else None
-        self._on_failure, self._on_error = on_failure, on_error
+        self._on_failure, self._on_error = on_failure, on_error or (lambda error: None)
         self._timeout, self._token = timeout, token
         self._headers = {"Content-Type": "application/json", "Accept-Encoding": "identity", "User-Agent": "fluxgate-client-python"}
         if token:
@@ -149,18 +149,14 @@ class Core:
         detail, receipt, reason = (_field(str, said, name, "") for name in ("detail", "receipt", "reason"))
         if detail:  # for a log: without the token, on one line, and not long
             detail = ": " + "".join(c if c.isprintable() else " " for c in (detail.replace(self._token, "…") if self._token else detail)[:400])
-        code: ErrorCode = "refused"
-        # Proxies answer 404 too, without the reason.
-        if status in (400, 413, 422, 500) or (status == 404 and reason == "no-rule-set"):
-            code = "invalid"
-        elif is_problem and status == 503 and header("Retry-After"):
-            code = "busy"
+        invalid = status in (400, 413, 422, 500) or (status == 404 and reason == "no-rule-set")  # proxies answer 404 too
+        busy = is_problem and status == 503 and header("Retry-After")
+        code: ErrorCode = "invalid" if invalid else "busy" if busy else "refused"
         return FluxGateError(f"the server answers {status}{detail}", code, status, receipt)
 
     def _report(self, error: FluxGateError) -> None:
         with contextlib.suppress(Exception):  # an error of the caller's function decides no request
-            if self._on_error:
-                self._on_error(error)
+            self._on_error(error)
 
 
 C = TypeVar("C", bound=Core)

@@ -20,6 +20,7 @@ _PLAIN: dict[str, tuple[int, str]] = {
     "no-rule-set": (503, "There is no rule set for this request."),
     "store-failure": (503, "The request cannot be counted now."),
 }
+_EXCEEDED = "https://iana.org/assignments/http-problem-types#quota-exceeded"
 _TITLES = {400: "Bad Request", 403: "Forbidden", 503: "Service Unavailable"}
 
 
@@ -44,12 +45,7 @@ def problem_of(d: Decision) -> dict[str, Any]:
     if d.reason in _PLAIN:
         status, detail = _PLAIN[d.reason]
         return {"title": _TITLES[status], "status": status, "detail": detail, "reason": d.reason}
-    problem = {
-        "type": "https://iana.org/assignments/http-problem-types#quota-exceeded",
-        "title": "Request cannot be satisfied as assigned quota has been exceeded",
-        "status": 429,
-        "reason": d.reason,
-    }
+    problem = {"type": _EXCEEDED, "title": "Request cannot be satisfied as assigned quota has been exceeded", "status": 429, "reason": d.reason}
     if not d.band:
         return problem
     binding = f"{d.rule}.{d.band}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import MISSING, dataclass, field, fields
-from typing import Any, Mapping, Sequence, TypeVar
+from typing import Any, Mapping, Sequence, TypeVar, cast
 
 T = TypeVar("T")
 
@@ -144,7 +144,7 @@ def read(cls: type[T], value: object) -> T:
     """An answer: known fields of known types only, whatever the other side has sent. Raises ValueError."""
     sent: dict[str, Any] = value if isinstance(value, dict) else {}
     known: dict[str, Any] = {}
-    for f in fields(cls):  # T is one of the classes above
+    for f in fields(cast(Any, cls)):  # T is one of the classes above
         of: Any = sent.get(_camel(f.name))
         kind = str(f.type)
         if of is None and f.default is not MISSING:
