@@ -393,7 +393,7 @@ def test_event_loops_that_end(gate: Gate) -> None:
     for _ in range(3):
         assert asyncio.run(limiter.check(Request(user_id="loops", path="/friends"))).allowed
         asyncio.run(leave())
-    assert len(limiter._clients) == 1 and not limiter._tasks, "those of ended loops are dropped"
+    assert len(limiter._transports) == 1 and not limiter._tasks, "those of ended loops are dropped"
 
 
 class Scripted:
