@@ -102,4 +102,4 @@ class _Problem:
         names = {"content-type": "application/problem+json", "content-length": str(len(body)), "cache-control": "no-store", "x-content-type-options": "nosniff"}
         headers = [(name.encode(), value.encode()) for name, value in names.items()]
         await send({"type": "http.response.start", "status": self._document["status"], "headers": headers})
-        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+        await send({"type": "http.response.body", "body": body})

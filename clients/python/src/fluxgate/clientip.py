@@ -71,7 +71,7 @@ class ClientIP:
 
 def _address(text: str) -> Address | None:
     """An address with or without brackets, port and zone, alone. 0.0.0.0 and :: are not accepted."""
-    match = _HOST.fullmatch(text) if len(text) <= _MAX_ADDRESS else None
+    match = _HOST.fullmatch(text) if len(text) <= _MAX_ADDRESS and '"' not in text else None
     host, percent, zone = (match["six"] or match["four"] or match["bare"] if match else "").partition("%")
     try:
         address = ip_address(host)
