@@ -33,7 +33,7 @@ type conformanceFile struct {
 type conformanceCase struct {
 	Group, Name, Server string
 	Client              struct {
-		TimeoutMs time.Duration
+		TimeoutMs int
 		OnFailure string
 	}
 	Middleware *middlewareOptions
@@ -54,7 +54,7 @@ type conformanceStep struct {
 	Seen any
 
 	Token, Save                     string
-	AfterMs, LeaveAfterMs, WithinMs time.Duration
+	AfterMs, LeaveAfterMs, WithinMs int
 
 	Answer any
 	Error  *struct {
@@ -150,6 +150,8 @@ type caseRun struct {
 	receipts map[string]*fluxgate.Receipt // by the names that steps save them under
 }
 
+func ms(n int) time.Duration { return time.Duration(n) * time.Millisecond }
+
 // newClient returns a client that reports failures, or decides as the case says.
 func (run *caseRun) newClient(token string) *client.Client {
 	config := client.Config{Token: client.Secret(token), MaxWait: 5 * time.Second, OnFailure: rules.FailClosed, Failed: func(context.Context, error) {}}
@@ -164,7 +166,7 @@ func (run *caseRun) newClient(token string) *client.Client {
 		}
 	}
 	if run.of.Client.TimeoutMs > 0 {
-		config.Timeout, config.MaxWait = run.of.Client.TimeoutMs*time.Millisecond, 0
+		config.Timeout, config.MaxWait = ms(run.of.Client.TimeoutMs), 0
 	}
 	if run.of.Middleware != nil {
 		config.Headers = run.of.Middleware.Headers
@@ -185,14 +187,14 @@ func (run *caseRun) step(place string, step *conformanceStep) {
 		all.Wait()
 		return
 	}
-	time.Sleep(step.AfterMs * time.Millisecond)
+	time.Sleep(ms(step.AfterMs))
 	if step.Seen != nil {
 		run.waitFor(place, step.Seen)
 		return
 	}
 	begin := time.Now()
 	answer, err := run.perform(step)
-	if took := time.Since(begin); step.WithinMs > 0 && took > step.WithinMs*time.Millisecond {
+	if took := time.Since(begin); step.WithinMs > 0 && took > ms(step.WithinMs) {
 		run.Errorf("%s took %v, want at most %d ms", place, took, step.WithinMs)
 	}
 	if (step.Error == nil) == (step.Answer == nil) {
@@ -228,7 +230,7 @@ func (run *caseRun) perform(step *conformanceStep) ([]byte, error) {
 	ctx := context.WithValue(run.Context(), failedKey{}, &failed)
 	if step.LeaveAfterMs > 0 {
 		var leave context.CancelFunc
-		ctx, leave = context.WithTimeout(ctx, step.LeaveAfterMs*time.Millisecond)
+		ctx, leave = context.WithTimeout(ctx, ms(step.LeaveAfterMs))
 		defer leave()
 	}
 	token := run.tokens["gateway"]

@@ -45,6 +45,11 @@
 // connection while a request is on its way: that is a failure. A server that
 // drains asks for the connection to be closed in its answers first.
 //
+// A check that has timed out ends on the server too: its connection is closed, and an
+// answer that comes late is never that of another call. What the server had decided before
+// stays counted, at its estimate, and a slot is free after the hold time of its rule. Of a
+// shared request the late answer is read, and what the check took is given back.
+//
 // A server that is busy (503 with a problem document and Retry-After) has taken nothing.
 // The client asks it again after 20ms, then after twice as long, with jitter, as long as
 // Config.Timeout and Config.MaxWait allow. Then it is a failure.

@@ -40,7 +40,7 @@ func TestDocs_ConformanceTable(t *testing.T) {
 	}
 	want := before + "\n" + conformanceTable(t) + "\n" + after
 	if os.Getenv("UPDATE_GOLDEN") != "" {
-		if err := os.WriteFile(page, []byte(want), 0o644); err != nil { //nolint:gosec // documentation is for everyone
+		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	} else if text != want {

@@ -45,6 +45,12 @@ func (r *Report) AtLeast(name string, value, bar float64, unit string) {
 	r.Verdict(name, number(value)+unit, "at least "+number(bar)+unit, value >= bar)
 }
 
+// Print prints a figure without a bar.
+func (r *Report) Print(name string, value float64, unit string) {
+	r.record(name, value, unit)
+	_, _ = fmt.Fprintf(r.out, "figure %s: %s (no bar)\n", name, number(value)+unit)
+}
+
 // record writes a figure to the file that FACTS_FILE names, if it names one.
 func (r *Report) record(name string, value float64, unit string) {
 	path := os.Getenv("FACTS_FILE")

@@ -8,6 +8,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"log"
 	"net/http"
 	"os"
@@ -69,11 +70,16 @@ func writeJSON(w http.ResponseWriter, value any) {
 	_ = json.NewEncoder(w).Encode(value) // the runner may have gone
 }
 
-// read decodes the body of a request, or answers 400.
+// read decodes the body of a request, or answers 400. It reads to the end: only then does
+// the server notice that the client has left.
 func read(w http.ResponseWriter, r *http.Request, into any) bool {
-	err := json.NewDecoder(r.Body).Decode(into)
+	text, err := io.ReadAll(r.Body)
+	if err == nil {
+		err = json.Unmarshal(text, into)
+	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
+		return false
 	}
-	return err == nil
+	return true
 }

@@ -65,7 +65,7 @@ func (m *message) exchange(ctx context.Context) (*received, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	if _, err := io.WriteString(conn, m.text(to.Host)); err != nil {
 		return nil, err
@@ -74,6 +74,7 @@ func (m *message) exchange(ctx context.Context) (*received, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer func() { _ = response.Body.Close() }()
 	return receive(response)
 }
 
@@ -112,11 +113,11 @@ func (m *message) sendHTTP2(ctx context.Context, dialer *net.Dialer, to *url.URL
 	if err != nil {
 		return nil, err
 	}
+	defer func() { _ = response.Body.Close() }()
 	return receive(response)
 }
 
 func receive(response *http.Response) (*received, error) {
-	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
 		return nil, err

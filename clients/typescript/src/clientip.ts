@@ -33,12 +33,13 @@ function address(text: string): Address | undefined {
 
 /** Reads an address or a network, as its first bits and how many follow. The widest are those of one owner, as for the middleware for Go. */
 function network(text: string): [first: bigint, rest: bigint] {
-  const [, host, length] = /^([^/]*)(?:\/(\d{1,3}))?$/.exec(text) ?? [];
-  const base = host === undefined || /[[\]%]/.test(host) ? undefined : address(host);
-  const [bits, widest] = host?.includes(":") ? [128, 7] : [32, 8];
-  const prefix = Number(length ?? bits);
-  const rest = BigInt(bits - Math.min(prefix, bits));
-  if (base === undefined || prefix < widest || prefix > bits || (base.bits >> rest) << rest !== base.bits) {
+  const [, host = "", length] = /^([^/]*)(?:\/(\d{1,3}))?$/.exec(text) ?? [];
+  const base = /[[\]%]|\..*:/.test(host) ? undefined : address(host); // no port and no zone
+  const before = host.includes(":") ? 0 : 96;
+  const prefix = length === undefined ? 128 : before + Number(length);
+  const rest = BigInt(128 - Math.min(prefix, 128));
+  const widest = base !== undefined && base.bits >> 32n === 0xffffn ? 104 : 7;
+  if (base === undefined || prefix < widest || prefix > 128 || (base.bits >> rest) << rest !== base.bits) {
     throw new TypeError("trustedProxies must be addresses, or networks of at least /8 (IPv6: /7), such as 10.1.0.0/16");
   }
   return [base.bits >> rest, rest];
