@@ -76,7 +76,7 @@ class Servers:
         if rules is not None:
             file = self.folder / f"rules-{port}.yaml"
             file.write_text(rules)
-        options = [f"rules.file={file}", f"server.http=127.0.0.1:{port}", f"redis.uri={redis}", "log.level=error", *sets]
+        options = [f"rules.file={file}", f"server.http=127.0.0.1:{port}", f"redis.uri={redis}", "log.level=error", "redis.timeout=10s", *sets]
         command = [str(PROGRAM), "serve", "--config", str(CONFORMANCE / "fluxgate.yaml")]
         for option in options:
             command += ["--set", option]

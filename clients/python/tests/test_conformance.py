@@ -231,10 +231,10 @@ Results = dict[tuple[str, int], "Future[None]"]
 
 @pytest.fixture(scope="module")
 def results() -> Iterator[Results]:
-    """All cases, eight at a time: many of them wait."""
+    """All cases, four at a time: many of them wait."""
     servers = Servers()
     try:
-        with ThreadPoolExecutor(8) as pool:
+        with ThreadPoolExecutor(4) as pool:
             found: Results = {}
             for kind in ("blocking", "async"):
                 redis, away, harness = servers.redis(), f"redis://127.0.0.1:{free_port()}", servers.harness()
