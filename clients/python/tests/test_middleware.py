@@ -152,10 +152,10 @@ def test_busy_server() -> None:
         reply(request, {"status": 503}, 503, Retry_After="60")
 
     with http_server(handle) as server:
-        app = FluxGateMiddleware(hello, AsyncFluxGate(server, on_failure="reject", timeout=0.6))
+        app = FluxGateMiddleware(hello, AsyncFluxGate(server, on_failure="reject", timeout=3))
         with uvicorn_server(app) as url:
             assert call(url, "/").status == 503
-    assert 2 <= len(asked) <= 10 and asked[-1] - asked[0] < 0.6
+    assert 2 <= len(asked) <= 20 and asked[-1] - asked[0] < 3
 
 
 def test_settles_what_the_application_reports(gate: Gate) -> None:
