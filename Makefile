@@ -232,7 +232,7 @@ vulnerabilities: ## look for known vulnerabilities in the code that the product 
 
 release-snapshot: $(GORELEASER) ## try a release without images, signatures and publishing, into bin/dist, and check its files; the first time ten minutes
 	$(GORELEASER) check
-	$(GORELEASER) release --snapshot --clean --skip=docker,sign,publish
+	$(GORELEASER) release --snapshot --clean --timeout 3h --skip=docker,sign,publish
 	cd tools && go test ./sbom -run '^TestRelease$$' -count=1 -v -dist $(CURDIR)/bin/dist
 
 $(GORELEASER):
