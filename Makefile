@@ -5,6 +5,8 @@ GOLANGCI         := bin/golangci-lint-$(GOLANGCI_VERSION)
 
 OTELGRPC := go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc
 
+GOVULNCHECK_VERSION := v1.8.0
+
 GORELEASER_VERSION := v2.16.0
 GORELEASER         := bin/goreleaser-$(GORELEASER_VERSION)
 
@@ -48,7 +50,7 @@ SLOW := ./internal/cli ./store/redisstore ./rules/mongorules ./server ./internal
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /|/' | awk -F'|' '{printf "  %-16s %s\n", $$1, $$2}'
 
-check: format-check lint console-check test ## format, lint and test every module; CI also runs docs, chart-check, client-check, client-python and console-e2e
+check: lint console-check test ## lint and test every module; CI also runs docs, chart-check, clients and console-e2e
 
 format: ## rewrite the Go files with gofmt
 	gofmt -w $$(git ls-files --cached --others --exclude-standard '*.go')
@@ -57,7 +59,7 @@ format-check:
 	@files=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')); \
 	if [ -n "$$files" ]; then echo "not formatted, run make format:"; echo "$$files"; exit 1; fi
 
-lint: $(GOLANGCI) ## run golangci-lint
+lint: format-check $(GOLANGCI) ## check the format and run golangci-lint
 	@rm -f bin/go.work*
 	@GOWORK=$(CURDIR)/bin/go.work go work init $(MODULES) # one workspace: the libraries are analysed once
 	@# A workspace also sees requirements that no module needs: an old genproto has packages that are modules now.
@@ -101,11 +103,15 @@ console-check: console/node_modules/.package-lock.json ## lint and test the cons
 console-e2e: console/node_modules/.package-lock.json ## look at every screen of the console in a browser
 	cd console && npm run --silent e2e
 
+console-all: console-check console-e2e ## both, as CI does
+
 console-pictures: console/node_modules/.package-lock.json ## take the pictures of docs/console.md from a fleet under load, three minutes
 	cd console && E2E=pictures.ts npm run --silent e2e
 
-docs: docs/node_modules/.package-lock.json ## build the documentation site into docs/.vitepress/dist, check its links, and type the commands that compile; DOCS_BASE=/path/ if it is not at the root
+docs-site: docs/node_modules/.package-lock.json ## build the documentation site into docs/.vitepress/dist and check its links; DOCS_BASE=/path/ if it is not at the root
 	cd docs && npm run --silent build
+
+docs: docs-site ## the same, and type the documented commands that compile
 	go test -vet=off -run '_Compile$$' ./internal/cli
 
 docs-weight: docs/node_modules/.package-lock.json ## measure the first paint and the size of the home page against its bars, after make docs
@@ -127,12 +133,14 @@ chart-check: ## lint and render the Helm chart in combinations of its values, an
 client-check: clients/typescript/node_modules/.package-lock.json ## build, lint and test the TypeScript client against a real server
 	cd clients/typescript && npm run --silent types -- --check && npm run --silent build && npm run --silent lint && npm run --silent test
 
-# Debian's interpreter has Debian's packages, others need pyproject.toml's and those of .ci/run.
+# Debian's interpreter has Debian's packages, others need pyproject.toml's and those of .ci/install.
 PYTHON := /usr/bin/python3
 
 client-python: ## build, type-check and test the Python client against a real server
 	go build -o clients/python/build/ ./cmd/fluxgate ./clients/conformance/harness
 	cd clients/python && $(PYTHON) -m hatchling build && $(PYTHON) -m mypy && $(PYTHON) -m pytest
+
+clients: client-check client-python ## build, lint and test every client
 
 size: ## count the lines of code of the product by package
 	@go run -C tools ./codesize
@@ -229,9 +237,13 @@ benchmarks: ## compare with other limiters and write docs/benchmarks, six minute
 simulate-fleet: ## simulate up to 1,000 gateways on virtual time and write docs/scaling, a quarter of an hour
 	@cd bench && GOGC=400 go test ./fleet -run '^TestSimulateFleet$$' -count=1 -timeout 60m -v -simulate
 
-release-snapshot: $(GORELEASER) ## try a release without images, signatures and publishing, into bin/dist; the first time ten minutes
+vulnerabilities: ## look for known vulnerabilities in the code that the product calls
+	go run golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION) ./...
+
+release-snapshot: $(GORELEASER) ## try a release without images, signatures and publishing, into bin/dist, and check its files; the first time ten minutes
 	$(GORELEASER) check
-	$(GORELEASER) release --snapshot --clean --skip=docker,sign,publish
+	$(GORELEASER) release --snapshot --clean --timeout 3h --skip=docker,sign,publish
+	cd tools && go test ./sbom -run '^TestRelease$$' -count=1 -v -dist $(CURDIR)/bin/dist
 
 $(GORELEASER):
 	@mkdir -p bin

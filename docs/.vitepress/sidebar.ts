@@ -14,6 +14,7 @@ export const sidebar: Item[] = [
     'Platform team': '/start/platform',
     'AI team': '/start/ai',
     Install: '/install',
+    'Verify a release': '/verify',
     Kubernetes: '/kubernetes',
     'Docker Compose': '/compose',
   }),
