@@ -26,13 +26,21 @@ import (
 // conformanceFile is clients/conformance/cases.json: see the README there.
 type conformanceFile struct {
 	Tokens map[string]string
-	Cases  []struct {
-		Name, Server string
-		Steps        []conformanceStep
-	}
+	Groups []struct{ Name, Covers string }
+	Cases  []conformanceCase
 }
 
-// conformanceStep has one of Check, Settle, Extend, Raw and Together.
+type conformanceCase struct {
+	Group, Name, Server string
+	Client              struct {
+		TimeoutMs time.Duration
+		OnFailure string
+	}
+	Middleware *middlewareOptions
+	Steps      []conformanceStep
+}
+
+// conformanceStep has one of Check, Settle, Extend, Raw, Send, Seen and Together.
 type conformanceStep struct {
 	Check    *wire.Request
 	Settle   *wire.Settle
@@ -42,7 +50,11 @@ type conformanceStep struct {
 		Path, Text string
 		Body       json.RawMessage
 	}
-	Token, Save string
+	Send map[string]any
+	Seen any
+
+	Token, Save                     string
+	AfterMs, LeaveAfterMs, WithinMs time.Duration
 
 	Answer any
 	Error  *struct {
@@ -58,29 +70,35 @@ func TestConformance_Cases(t *testing.T) {
 	if err := json.Unmarshal([]byte(readFile(t, folder+"cases.json")), &file); err != nil {
 		t.Fatal(err)
 	}
-	commands := regexp.MustCompile(`(?m)^fluxgate (serve .*?)( #.*)?$`).FindAllStringSubmatch(readFile(t, folder+"README.md"), -1)
-	if len(commands) != 2 {
-		t.Fatalf("the README has %d commands that start servers, want 2", len(commands))
+	commands := regexp.MustCompile(`(?m)^(?:fluxgate|harness) .*?(?:\s+#.*)?$`).FindAllString(readFile(t, folder+"README.md"), -1)
+	if len(commands) != 3 {
+		t.Fatalf("the README has %d commands that start servers, want 3", len(commands))
 	}
 	servers := map[string]string{
-		"":              startConformance(t, commands[0][1], testenv.StartStandalone(t, testenv.Config{}).URI()),
-		"without-redis": startConformance(t, commands[1][1], "redis://"+testenv.FreeAddr(t)),
+		"":              startConformance(t, testenv.Fluxgate(t), commands[0], testenv.StartStandalone(t, testenv.Config{}).URI()),
+		"without-redis": startConformance(t, testenv.Fluxgate(t), commands[1], "redis://"+testenv.FreeAddr(t)),
+		"harness":       startConformance(t, buildHarness(t), commands[2], ""),
 	}
-	for _, c := range file.Cases {
-		t.Run(c.Name, func(t *testing.T) {
-			run := &caseRun{TB: t, server: servers[c.Server], tokens: file.Tokens, clients: map[string]*client.Client{}, receipts: map[string]*fluxgate.Receipt{}}
+	for i := range file.Cases {
+		c := &file.Cases[i]
+		t.Run(c.Group+"/"+c.Name, func(t *testing.T) {
+			t.Parallel() // most of the time they wait
+			run := &caseRun{TB: t, of: c, server: servers[c.Server], harness: servers["harness"], tokens: file.Tokens, clients: map[string]*client.Client{}, receipts: map[string]*fluxgate.Receipt{}}
+			if c.Server == "harness" {
+				run.server = fmt.Sprintf("%s/cases/%d", run.harness, i)
+			}
 			for _, token := range file.Tokens {
-				run.clients[token] = newClient(t, run.server, client.Config{
-					Token: client.Secret(token), MaxWait: 5 * time.Second, OnFailure: rules.FailClosed,
-					Failed: func(ctx context.Context, err error) { *ctx.Value(failedKey{}).(*error) = err },
-				})
+				run.clients[token] = run.newClient(token)
+			}
+			if c.Middleware != nil {
+				run.startApp()
 			}
 			for i := range c.Steps {
 				run.step(fmt.Sprintf("step %d", i+1), &c.Steps[i])
 			}
 		})
 	}
-	if len(file.Cases) < 25 {
+	if len(file.Cases) < 50 {
 		t.Errorf("there are only %d cases", len(file.Cases))
 	}
 }
@@ -98,17 +116,18 @@ func readFile(t *testing.T, name string) string {
 
 // startConformance runs a command of the README with other addresses, and waits until
 // the server listens.
-func startConformance(t *testing.T, command, redis string) (url string) {
+func startConformance(t *testing.T, program, command, redis string) (url string) {
 	t.Helper()
+	command, _, _ = strings.Cut(command, " #")
 	here, err := filepath.Abs(folder)
 	if err != nil {
 		t.Fatal(err)
 	}
 	addr := testenv.FreeAddr(t)
-	command = regexp.MustCompile(`server.http=\S+`).ReplaceAllLiteralString(command, "server.http="+addr)
 	command = regexp.MustCompile(`redis.uri=\S+`).ReplaceAllLiteralString(command, "redis.uri="+redis)
-	command = strings.NewReplacer("fluxgate.yaml", here+"/fluxgate.yaml", "rules.yaml", here+"/rules.yaml").Replace(command)
-	testenv.StartProgram(t, testenv.Fluxgate(t), strings.Fields(command)...)
+	command = regexp.MustCompile(`127.0.0.1:808\d`).ReplaceAllLiteralString(command, addr)
+	command = strings.NewReplacer("fluxgate.yaml", here+"/fluxgate.yaml", "rules.yaml", here+"/rules.yaml", "cases.json", here+"/cases.json").Replace(command)
+	testenv.StartProgram(t, program, strings.Fields(command)[1:]...)
 	testenv.Eventually(t, "the server listens", func() bool {
 		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", addr)
 		if err == nil {
@@ -122,10 +141,35 @@ func startConformance(t *testing.T, command, redis string) (url string) {
 // caseRun is one run of a case.
 type caseRun struct {
 	testing.TB
-	server   string
+	of       *conformanceCase
+	server   string // the URL of clients
+	harness  string
+	app      string // the URL of the app with the middleware
 	tokens   map[string]string
 	clients  map[string]*client.Client    // by token
 	receipts map[string]*fluxgate.Receipt // by the names that steps save them under
+}
+
+// newClient returns a client that reports failures, or decides as the case says.
+func (run *caseRun) newClient(token string) *client.Client {
+	config := client.Config{Token: client.Secret(token), MaxWait: 5 * time.Second, OnFailure: rules.FailClosed, Failed: func(context.Context, error) {}}
+	switch run.of.Client.OnFailure {
+	case "allow":
+		config.OnFailure = rules.FailOpen
+	case "":
+		config.Failed = func(ctx context.Context, err error) {
+			if failed, ok := ctx.Value(failedKey{}).(*error); ok {
+				*failed = err
+			}
+		}
+	}
+	if run.of.Client.TimeoutMs > 0 {
+		config.Timeout, config.MaxWait = run.of.Client.TimeoutMs*time.Millisecond, 0
+	}
+	if run.of.Middleware != nil {
+		config.Headers = run.of.Middleware.Headers
+	}
+	return newClient(run, run.server, config)
 }
 
 // failedKey is the key of why the server has not decided a step.
@@ -141,7 +185,16 @@ func (run *caseRun) step(place string, step *conformanceStep) {
 		all.Wait()
 		return
 	}
+	time.Sleep(step.AfterMs * time.Millisecond)
+	if step.Seen != nil {
+		run.waitFor(place, step.Seen)
+		return
+	}
+	begin := time.Now()
 	answer, err := run.perform(step)
+	if took := time.Since(begin); step.WithinMs > 0 && took > step.WithinMs*time.Millisecond {
+		run.Errorf("%s took %v, want at most %d ms", place, took, step.WithinMs)
+	}
 	if (step.Error == nil) == (step.Answer == nil) {
 		run.Errorf("%s: must have an answer or an error", place)
 	}
@@ -173,6 +226,11 @@ func (run *caseRun) step(place string, step *conformanceStep) {
 func (run *caseRun) perform(step *conformanceStep) ([]byte, error) {
 	var failed error
 	ctx := context.WithValue(run.Context(), failedKey{}, &failed)
+	if step.LeaveAfterMs > 0 {
+		var leave context.CancelFunc
+		ctx, leave = context.WithTimeout(ctx, step.LeaveAfterMs*time.Millisecond)
+		defer leave()
+	}
 	token := run.tokens["gateway"]
 	if step.Token != "" {
 		token = run.tokens[step.Token]
@@ -212,6 +270,8 @@ func (run *caseRun) perform(step *conformanceStep) ([]byte, error) {
 		return encode(wire.Extend{Receipt: receipt.Token}, err)
 	case step.Raw != nil:
 		return run.send(step, token)
+	case step.Send != nil:
+		return run.sendToApp(step.Send)
 	}
 	return nil, errors.New("the step does nothing")
 }
@@ -240,7 +300,12 @@ func (run *caseRun) send(step *conformanceStep, token string) ([]byte, error) {
 	for name, receipt := range run.receipts {
 		body = strings.ReplaceAll(body, `"$`+name+`"`, `"`+receipt.Token+`"`)
 	}
-	request, err := http.NewRequestWithContext(run.Context(), http.MethodPost, run.server+step.Raw.Path, strings.NewReader(body))
+	return run.exchange(http.MethodPost, run.server+step.Raw.Path, token, body)
+}
+
+// exchange sends a request by plain HTTP.
+func (run *caseRun) exchange(method, url, token, body string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(run.Context(), method, url, strings.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
@@ -257,7 +322,7 @@ func (run *caseRun) send(step *conformanceStep, token string) ([]byte, error) {
 		return nil, err
 	}
 	if response.StatusCode != http.StatusOK {
-		var problem struct{ Detail string }
+		problem := struct{ Detail string }{answer.String()} // of the harness
 		_ = json.Unmarshal(answer.Bytes(), &problem)
 		return nil, &client.StatusError{Status: response.StatusCode, Detail: problem.Detail}
 	}

@@ -16,7 +16,7 @@ const module = "github.com/fluxgate/fluxgate"
 // layers are the packages of the product from the top of a request's path to
 // its bottom. A package may import packages of lower layers only.
 var layers = [][]string{
-	{"cmd", "internal/mutate"},
+	{"cmd", "internal/mutate", "clients/conformance/harness"},
 	{"internal/cli"},
 	{"server"},
 	{"server/plane", "server/doctor"},

@@ -22,7 +22,7 @@ const tools = "tools"
 
 // leftOut are folders that are not counted: other modules, and packages for tests.
 var leftOut = []string{
-	"bench", "examples", "internal/apiclient", "internal/chaos", "internal/ideal", "internal/model",
+	"bench", "clients", "examples", "internal/apiclient", "internal/chaos", "internal/ideal", "internal/model",
 	"internal/mutate", "internal/testenv", "httplimit/limittest", "rules/rulestest",
 	"server/access/accesstest", "store/storetest",
 }

@@ -1,4 +1,5 @@
 import type { FluxGate } from "./client.js";
+import { clientBehind } from "./clientip.js";
 import { FluxGateError } from "./errors.js";
 import { ceilSeconds, named, rateLimitHeaders } from "./headers.js";
 import type { CheckRequest, Decision } from "./types.js";
@@ -34,9 +35,11 @@ export interface LimitOptions<R> {
    */
   request?: (req: R) => CheckRequest | Promise<CheckRequest>;
   /**
-   * The client's address. The default is that of the connection, which no client can forge. Behind a proxy use
-   * `(req) => req.ip` and set "trust proxy" of Express to the addresses of your proxies, never to `true`.
+   * The addresses and networks of your proxies, such as `10.1.0.0/16`. They must append the address of their client to
+   * `X-Forwarded-For`. The default is none: the client's address is that of the connection, which no client can forge.
    */
+  trustedProxies?: readonly string[];
+  /** The client's address, if it is known otherwise. `trustedProxies` do not count then. */
   ip?: (req: R) => string | undefined;
   /** The names of the headers that are sent to the server. The default is all but those with credentials. */
   headers?: readonly string[];
@@ -46,6 +49,7 @@ export interface LimitOptions<R> {
   timeoutMs?: number;
 }
 
+const chain = "x-forwarded-for";
 const credentials = ["authorization", "cookie", "proxy-authorization"];
 
 const statuses: Record<string, [status: number, title: string, detail: string]> = {
@@ -66,15 +70,16 @@ const statuses: Record<string, [status: number, title: string, detail: string]> 
 export function limit<R extends Incoming = Incoming>(client: FluxGate, options: LimitOptions<R> = {}) {
   const only = options.headers?.map((name) => name.toLowerCase());
   const travels = (name: string) => only?.includes(name) ?? !credentials.includes(name);
+  const behind = clientBehind(options.trustedProxies ?? []);
 
   async function describe(req: R): Promise<CheckRequest> {
     const request: CheckRequest = {
       method: req.method ?? "",
-      path: (req.originalUrl ?? req.url ?? "").replace(/\?.*/s, ""),
+      path: pathOf(req.originalUrl ?? req.url ?? ""),
       host: req.headers[":authority"] ?? req.headers.host ?? "",
       headers: linesOf(req.rawHeaders, travels),
     };
-    const ip = options.ip ? options.ip(req) : req.socket.remoteAddress;
+    const ip = options.ip ? options.ip(req) : behind(req.socket.remoteAddress, linesOf(req.rawHeaders, (name) => name === chain)[chain] ?? []);
     if (ip !== undefined) request.ip = ip;
     return { ...request, ...(await options.request?.(req)) };
   }
@@ -117,6 +122,11 @@ export function limit<R extends Incoming = Incoming>(client: FluxGate, options: 
   }
 }
 
+/** The path as it was sent, without the query. Requests for a proxy name the host too, and routers ignore it. */
+function pathOf(target: string): string {
+  return target.replace(/\?.*/s, "").replace(/^[a-z][\w+.-]*:\/\/[^/]*/i, "");
+}
+
 /** The lines of headers by name. Not those of headersDistinct, which requests over HTTP/2 do not have. */
 function linesOf(raw: readonly string[], travels: (name: string) => boolean): Record<string, string[]> {
   const lines = new Map<string, string[]>();
@@ -146,16 +156,11 @@ function holdUntilClose(client: FluxGate, decision: Decision, cost: number | und
 function problemOf(d: Decision) {
   const plain = Object.hasOwn(statuses, d.reason) ? statuses[d.reason] : undefined;
   if (plain) return { title: plain[1], status: plain[0], detail: plain[2], reason: d.reason };
-  const binding = `${d.rule ?? ""}.${d.band ?? ""}`;
+  const exceeds = { type: "https://iana.org/assignments/http-problem-types#quota-exceeded", title: "Request cannot be satisfied as assigned quota has been exceeded", status: 429 };
+  if (d.band === undefined) return { ...exceeds, reason: d.reason };
+  const binding = `${d.rule ?? ""}.${d.band}`;
   const violated = named(d).filter(([, b]) => (b.status === "rejected" && b.waitMs) || (b.status === "too costly" && (b.cost ?? 1) > b.limit)).map(([name]) => name);
-  return {
-    type: "https://iana.org/assignments/http-problem-types#quota-exceeded",
-    title: "Request cannot be satisfied as assigned quota has been exceeded",
-    status: 429,
-    detail: d.band === undefined ? "" : exceeded(d, binding),
-    reason: d.reason,
-    "violated-policies": [...new Set([binding, ...violated])].slice(0, 8),
-  };
+  return { ...exceeds, detail: exceeded(d, binding), reason: d.reason, "violated-policies": [...new Set([binding, ...violated])].slice(0, 8) };
 }
 
 function exceeded(d: Decision, binding: string): string {

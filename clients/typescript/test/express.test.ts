@@ -120,6 +120,13 @@ rules:
     assert.match(last.headers.get("ratelimit-policy")!, /^"per-ip\.2-per-1h";q=2;w=3600$/);
   });
 
+  it("does not trust networks that are none, or too wide", () => {
+    for (const proxy of ["", "proxy", "0.0.0.0/0", "10.0.0.0/7", "10.0.0.1/8", "10.0.0.0/33", "::/0", "::ffff:0:0/96", "2001:db8::1/32", "[::1]", "10.0.0.1:80", "fe80::1%eth0", "010.0.0.1", "0.0.0.0"]) {
+      assert.throws(() => limit(newClient(), { trustedProxies: [proxy] }), TypeError, proxy);
+    }
+    limit(newClient(), { trustedProxies: ["10.0.0.0/8", "192.0.2.1", "fc00::/7", "::1", "::ffff:192.0.2.0/120"] });
+  });
+
   it("sends what rules look at, without credentials and the query", async () => {
     const proxy = await counting(url);
     const app = express();

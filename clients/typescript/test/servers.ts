@@ -81,6 +81,13 @@ export async function startGate(redis: string, rules?: string, ruleSet = "confor
   return { url: `http://127.0.0.1:${port}`, process: await start(program, args, port) };
 }
 
+/** The harness of the conformance cases. */
+export async function startHarness(): Promise<string> {
+  const port = await freePort();
+  await start(resolve("build/harness"), [`127.0.0.1:${port}`, join(conformance, "cases.json")], port);
+  return `http://127.0.0.1:${port}`;
+}
+
 /** A server of node:http until the tests end. */
 export async function serve(listener: RequestListener): Promise<string> {
   const server = createHTTP(listener).listen(0, "127.0.0.1");
