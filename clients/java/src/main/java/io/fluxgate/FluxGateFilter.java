@@ -24,6 +24,7 @@ public final class FluxGateFilter implements Filter {
     private final String counted = DECISION + "." + UUID.randomUUID();
     private ClientIp clientIp = new ClientIp("X-Forwarded-For");
     private Set<String> only;
+    private String parameters = ";[^/]*";
     private BiConsumer<HttpServletRequest, CheckRequest> amend = (http, request) -> { };
 
     /** Makes a filter that trusts no proxy: the client is the peer. */
@@ -37,6 +38,9 @@ public final class FluxGateFilter implements Filter {
 
     /** Sets the function that adds what the service knows: the user, the API key, attributes, the cost. It may change everything. */
     public FluxGateFilter amend(BiConsumer<HttpServletRequest, CheckRequest> amend) { this.amend = amend; return this; }
+
+    /** Sends path parameters too, for apps that route by them. Rules for /login then do not apply to /login;x. */
+    public FluxGateFilter keepPathParameters() { parameters = ""; return this; }
 
     /** Sets the names of the headers that are sent to the server. The default is all but those with credentials. */
     public FluxGateFilter headers(String... names) {
@@ -87,7 +91,10 @@ public final class FluxGateFilter implements Filter {
     }
 
     private CheckRequest describe(HttpServletRequest http) {
-        CheckRequest check = new CheckRequest().method(http.getMethod()).path(path(http)).host(http.getHeader("Host"));
+        // HTTP/2 has no header Host.
+        String port = http.getServerPort() == (http.isSecure() ? 443 : 80) ? "" : ":" + http.getServerPort();
+        String host = http.getHeader("Host") == null ? http.getServerName() + port : http.getHeader("Host");
+        CheckRequest check = new CheckRequest().method(http.getMethod()).path(path(http)).host(host);
         check.ip(clientIp.resolve(http.getRemoteAddr(), Collections.list(http.getHeaders(clientIp.header))));
         for (String name : Collections.list(http.getHeaderNames())) {
             boolean sent = only == null ? !CREDENTIALS.contains(name.toLowerCase(Locale.ROOT)) : only.contains(name);
@@ -98,13 +105,13 @@ public final class FluxGateFilter implements Filter {
     }
 
     /**
-     * The path as the client has sent it, without path parameters: servlet containers route /login;x=1 to /login. Rules must not see another
-     * path than the one that is served.
+     * The path as the client has sent it, without path parameters: servlet containers route /login;x to /login, and rules must not see
+     * another path than the one that is served.
      */
-    private static String path(HttpServletRequest http) {
+    private String path(HttpServletRequest http) {
         Object forwarded = http.getAttribute(RequestDispatcher.FORWARD_REQUEST_URI), dispatched = http.getAttribute(AsyncContext.ASYNC_REQUEST_URI);
         Object sent = forwarded != null ? forwarded : dispatched != null ? dispatched : http.getRequestURI();
-        return sent.toString().replaceAll(";[^/]*", "");
+        return sent.toString().replaceAll(parameters, "");
     }
 
     /** Containers make a character of each byte of a header. Rules and other middlewares read UTF-8. */
