@@ -48,7 +48,7 @@ SLOW := ./internal/cli ./store/redisstore ./rules/mongorules ./server ./internal
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /|/' | awk -F'|' '{printf "  %-16s %s\n", $$1, $$2}'
 
-check: format-check lint console-check test ## format, lint and test every module; CI also runs docs, chart-check, client-check and console-e2e
+check: format-check lint console-check test ## format, lint and test every module; CI also runs docs, chart-check, client-check, client-java and console-e2e
 
 format: ## rewrite the Go files with gofmt
 	gofmt -w $$(git ls-files --cached --others --exclude-standard '*.go')
@@ -126,6 +126,9 @@ chart-check: ## lint and render the Helm chart in combinations of its values, an
 
 client-check: clients/typescript/node_modules/.package-lock.json ## build, lint and test the TypeScript client against a real server
 	cd clients/typescript && npm run --silent types -- --check && npm run --silent build && npm run --silent lint && npm run --silent test
+
+client-java: ## build the Java client into clients/java/build, and test it against real servers
+	clients/java/build.sh test
 
 size: ## count the lines of code of the product by package
 	@go run -C tools ./codesize

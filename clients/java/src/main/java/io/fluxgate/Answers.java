@@ -21,8 +21,7 @@ final class Answers {
 
     private record Status(int status, String title, String detail) { }
 
-    private static final Map<String, Status> STATUSES = Map.of(
-            "denied", new Status(403, "Forbidden", "A rule rejects this request."),
+    private static final Map<String, Status> STATUSES = Map.of("denied", new Status(403, "Forbidden", "A rule rejects this request."),
             "bad-path", new Status(400, "Bad Request", "The path is too long or can be read in more than one way: "
                     + "send it without #, backslash, %2F, dot segments and empty segments."),
             "too-many-rules", new Status(403, "Forbidden", "More rules apply to this request than can be counted."),

@@ -21,8 +21,7 @@ import java.util.List;
  * @param bands every limit of the rules that apply
  * @param receipt to settle with, once
  */
-public record Decision(
-        boolean allowed, String reason, String rule, String band, long limit, long remaining, long owed, double resetAfterMs,
+public record Decision(boolean allowed, String reason, String rule, String band, long limit, long remaining, long owed, double resetAfterMs,
         double retryAfterMs, double waitMs, double timeMs, String source, boolean degraded, List<Band> bands, String receipt) {
     /**
      * The state of one limit.
@@ -47,8 +46,7 @@ public record Decision(
      * @param timezone the time zone of a quota
      * @param holdMs how long a slot is held without being renewed
      */
-    public record Band(
-            String rule, String label, boolean shadow, String measure, long cost, String status, String source, long limit, long remaining,
+    public record Band(String rule, String label, boolean shadow, String measure, long cost, String status, String source, long limit, long remaining,
             long owed, double waitMs, double fullAfterMs, long capacity, long refillTokens, double refillMs, String kind, String period,
             String timezone, double holdMs) {
         static Band read(Object value) {

@@ -70,10 +70,7 @@ public final class FluxGate implements AutoCloseable {
         private int maxChecks = 1000;
         private SSLContext sslContext;
 
-        private Builder(String url, OnFailure onFailure) {
-            this.url = url;
-            this.onFailure = onFailure;
-        }
+        private Builder(String url, OnFailure onFailure) { this.url = url; this.onFailure = onFailure; }
 
         /** Sets the bearer token. The default is none. */
         public Builder token(String token) { this.token = token == null ? "" : token; return this; }

@@ -25,9 +25,7 @@ public final class FluxGateException extends RuntimeException {
 
     FluxGateException(Code code, String message, int serverStatus, String receipt) {
         super(message);
-        this.code = code;
-        this.serverStatus = serverStatus;
-        this.receipt = receipt;
+        this.code = code; this.serverStatus = serverStatus; this.receipt = receipt;
     }
 
     FluxGateException(Code code, String message) { this(code, message, 0, null); }

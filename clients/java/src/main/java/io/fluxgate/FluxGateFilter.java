@@ -82,10 +82,12 @@ public final class FluxGateFilter implements Filter {
     private void pass(HttpServletRequest http, HttpServletResponse answer, FilterChain chain, Decision decision, long cost) throws IOException, ServletException {
         boolean holds = decision.bands().stream().anyMatch(b -> "concurrency".equals(b.kind()));
         Reservation reservation = holds ? gate.reserve(decision, cost) : null;
+        boolean goesOn = false;
         try {
             chain.doFilter(http, answer);
-        } finally {
-            if (holds && http.isAsyncStarted()) new End(reservation).listen(http.getAsyncContext());
+            goesOn = http.isAsyncStarted();
+        } finally { // a request that has failed has ended, and Tomcat does not always say so
+            if (holds && goesOn) new End(reservation).listen(http.getAsyncContext());
             else if (holds) reservation.closeAsync();
         }
     }

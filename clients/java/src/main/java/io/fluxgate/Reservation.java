@@ -17,9 +17,7 @@ public final class Reservation implements AutoCloseable {
     private Usage usage;
 
     Reservation(FluxGate gate, Decision decision, long cost) {
-        this.gate = gate;
-        this.decision = decision;
-        this.receipt = decision.receipt();
+        this.gate = gate; this.decision = decision; this.receipt = decision.receipt();
         this.actual = Math.max(1, cost);
         double hold = decision.bands().stream().filter(b -> "concurrency".equals(b.kind()) && b.status().equals("ok") && b.holdMs() > 0)
                 .mapToDouble(Decision.Band::holdMs).min().orElse(0);
@@ -33,10 +31,7 @@ public final class Reservation implements AutoCloseable {
     public Decision decision() { return decision; }
 
     /** Sets the actual cost under rules that count requests; 0 gives everything back. Without a report the estimate stays charged. */
-    public synchronized void report(long actual) {
-        this.actual = CheckRequest.count(actual);
-        this.usage = null;
-    }
+    public synchronized void report(long actual) { this.actual = CheckRequest.count(actual); this.usage = null; }
 
     /** Sets what the request has used, under all rules. */
     public synchronized void report(Usage usage) { this.usage = usage; }

@@ -164,6 +164,7 @@ final class Servers {
             if (http2) connector.addUpgradeProtocol(new Http2Protocol());
             tomcat.setConnector(connector);
             context = tomcat.addContext("", folder.toString());
+            if (filter == null) return;
             FilterDef def = new FilterDef();
             def.setFilterName("fluxgate");
             def.setFilter(filter);
