@@ -15,17 +15,14 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicLongArray;
 import java.util.concurrent.atomic.LongAdder;
 import org.junit.jupiter.api.Test;
 
 /** The filter on Tomcat with 32 callers while the server is frozen, killed, started again and busy. */
 class FaultsTest {
     private static final Duration DEADLINE = Duration.ofMillis(300);
-    /** A frozen server answers nothing for longer, so a request that waits for it exceeds this. The margin is for a loaded machine. */
-    private static final long MOST_MS = 3_000;
-    private static final long FROZEN_MS = 4_000;
     private static final long CAPACITY = 1_000_000;
 
     private static final class Hello extends HttpServlet {
@@ -45,13 +42,15 @@ class FaultsTest {
         private final List<Double> times = new ArrayList<>();
         private final AtomicBoolean stop = new AtomicBoolean();
         private final List<Thread> callers = new ArrayList<>();
+        private final AtomicLongArray calls = new AtomicLongArray(32);
         private Throwable failure;
 
         Load(String url) {
-            for (int i = 0; i < 32; i++) {
+            for (int i = 0; i < calls.length(); i++) {
+                int number = i;
                 Thread caller = new Thread(() -> {
                     try {
-                        while (!stop.get()) call(url);
+                        for (; !stop.get(); calls.incrementAndGet(number)) call(url);
                     } catch (Throwable e) {
                         synchronized (this) {
                             failure = e;
@@ -77,6 +76,16 @@ class FaultsTest {
             }
         }
 
+        /** Waits until each caller has begun and ended a request. If requests wait for the server, this does not happen while it is away. */
+        void allReturn(String server) throws Exception {
+            List<Long> before = new ArrayList<>();
+            for (int i = 0; i < calls.length(); i++) before.add(calls.get(i));
+            for (int i = 0; i < calls.length(); i++) {
+                int number = i;
+                Servers.eventually("requests end while the server is " + server, () -> calls.get(number) >= before.get(number) + 2);
+            }
+        }
+
         void end() throws InterruptedException {
             stop.set(true);
             for (Thread caller : callers) caller.join();
@@ -88,7 +97,6 @@ class FaultsTest {
             double worst = times.get(times.size() - 1);
             System.out.printf("%s: %s, median %.1f ms, 99.9 %% %.0f ms, worst %.0f ms with a deadline of %d ms%n", name, answers, times.get(times.size() / 2),
                     times.get(times.size() * 999 / 1000), worst, DEADLINE.toMillis());
-            assertTrue(worst < MOST_MS, name + ": a request took " + worst + " ms");
         }
     }
 
@@ -108,13 +116,13 @@ class FaultsTest {
             long before = used(gate);
             Load load = new Load(app.url());
             try {
-                Thread.sleep(1_000);
+                load.allReturn("up");
                 server.signal("STOP");
-                Thread.sleep(FROZEN_MS);
+                load.allReturn("frozen");
                 server.signal("CONT");
-                Thread.sleep(1_000);
+                load.allReturn("back");
                 server.kill();
-                Thread.sleep(1_000);
+                load.allReturn("killed");
                 server.start();
                 long decided = load.decided.sum();
                 Servers.eventually("the server decides again", () -> load.decided.sum() > decided + 100);
@@ -150,13 +158,13 @@ class FaultsTest {
         try (Servers.App app = new Servers.App(filter, false).servlet("/*", new Hello()).start()) {
             Load load = new Load(app.url());
             try {
-                Thread.sleep(TimeUnit.SECONDS.toMillis(3));
+                load.allReturn("busy");
+                Servers.eventually("the server decides", () -> load.decided.sum() > 100);
             } finally {
                 load.end();
             }
             // Each request has a user of its own, and room for one: a request that counts twice is rejected with 429.
             load.check("busy");
-            assertTrue(load.answers.getOrDefault("200 counted", 0) > 100, load.answers.toString());
             assertTrue(java.util.Set.of("200 counted", "503 store-failure").containsAll(load.answers.keySet()), load.answers.toString());
         } finally {
             gate.close();

@@ -54,10 +54,10 @@ final class Servers {
     }
 
     static void eventually(String what, Callable<Boolean> holds) throws Exception {
-        for (long until = System.nanoTime() + TimeUnit.SECONDS.toNanos(20); System.nanoTime() < until; Thread.sleep(10)) {
+        for (long until = System.nanoTime() + TimeUnit.SECONDS.toNanos(60); System.nanoTime() < until; Thread.sleep(10)) {
             if (holds.call()) return;
         }
-        throw new AssertionError("not within 20 seconds: " + what);
+        throw new AssertionError("not within a minute: " + what);
     }
 
     private static Process start(int port, Path folder, String... command) throws Exception {
@@ -139,7 +139,7 @@ final class Servers {
     /** What a server sends back for these bytes, until it closes the connection. */
     static String raw(int port, String bytes) throws IOException {
         try (Socket socket = new Socket("127.0.0.1", port)) {
-            socket.setSoTimeout(20_000);
+            socket.setSoTimeout(60_000);
             socket.getOutputStream().write(bytes.getBytes(java.nio.charset.StandardCharsets.ISO_8859_1));
             try (InputStream in = socket.getInputStream()) {
                 return new String(in.readAllBytes(), java.nio.charset.StandardCharsets.UTF_8);
