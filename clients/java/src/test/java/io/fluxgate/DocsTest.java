@@ -50,7 +50,7 @@ class DocsTest {
                 %s
                     }
                 }
-                """.formatted(blocks.get(0).replace("http://127.0.0.1:8080", url), blocks.get(1)));
+                """.formatted(blocks.get(0).replace("http://127.0.0.1:8080", url).replace(".token(token)", ".token(token).timeout(java.time.Duration.ofMinutes(1))"), blocks.get(1)));
         String path = System.getProperty("java.class.path");
         assertEquals(0, ToolProvider.getSystemJavaCompiler().run(null, null, null, "-Xlint:all,-path", "-Werror", "-proc:none", "-cp", path, "-d", folder.toString(), source.toString()));
         try (URLClassLoader loader = new URLClassLoader(new URL[] {folder.toUri().toURL()})) {

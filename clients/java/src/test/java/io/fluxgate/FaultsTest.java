@@ -57,6 +57,7 @@ class FaultsTest {
                         }
                     }
                 });
+                caller.setDaemon(true);
                 caller.start();
                 callers.add(caller);
             }
@@ -88,7 +89,7 @@ class FaultsTest {
 
         void end() throws InterruptedException {
             stop.set(true);
-            for (Thread caller : callers) caller.join();
+            for (Thread caller : callers) caller.join(5_000); // some are stuck if a test has failed
         }
 
         synchronized void check(String name) {
