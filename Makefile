@@ -140,7 +140,10 @@ client-python: ## build, type-check and test the Python client against a real se
 	go build -o clients/python/build/ ./cmd/fluxgate ./clients/conformance/harness
 	cd clients/python && $(PYTHON) -m hatchling build && $(PYTHON) -m mypy && $(PYTHON) -m pytest
 
-clients: client-check client-python ## build, lint and test every client
+client-java: ## build the Java client into clients/java/build, and test it against real servers
+	clients/java/build.sh test
+
+clients: client-check client-python client-java ## build, lint and test every client
 
 size: ## count the lines of code of the product by package
 	@go run -C tools ./codesize

@@ -1,0 +1,70 @@
+package io.fluxgate;
+
+import java.util.concurrent.*;
+
+/**
+ * A request that was decided and is not settled yet. While it is open, the slots of concurrent requests are renewed. Closing it settles
+ * the request and releases them.
+ */
+public final class Reservation implements AutoCloseable {
+    private final FluxGate gate;
+    private final Decision decision;
+    private final Future<?> renewing;
+    private CompletableFuture<?> renewal = CompletableFuture.completedFuture(null);
+    private String receipt;
+    private boolean lost;
+    private long actual;
+    private Usage usage;
+
+    Reservation(FluxGate gate, Decision decision, long cost) {
+        this.gate = gate; this.decision = decision; this.receipt = decision.receipt();
+        this.actual = Math.max(1, cost);
+        double hold = decision.bands().stream().filter(b -> "concurrency".equals(b.kind()) && b.status().equals("ok") && b.holdMs() > 0)
+                .mapToDouble(Decision.Band::holdMs).min().orElse(0);
+        long every = Math.max(1, (long) hold / 3);
+        // A request that has waited took its slots before that.
+        long first = Math.max(0, every - (long) decision.waitMs());
+        renewing = hold == 0 ? renewal : gate.timer.scheduleAtFixedRate(this::renew, first, every, TimeUnit.MILLISECONDS);
+    }
+
+    /** Returns the decision. If it is not allowed, the reservation holds nothing. */
+    public Decision decision() { return decision; }
+
+    /** Sets the actual cost under rules that count requests; 0 gives everything back. Without a report the estimate stays charged. */
+    public synchronized void report(long actual) { this.actual = CheckRequest.count(actual); this.usage = null; }
+
+    /** Sets what the request has used, under all rules. */
+    public synchronized void report(Usage usage) { this.usage = usage; }
+
+    private synchronized void renew() { if (renewal.isDone() && receipt != null) renewal = gate.extendAsync(receipt).handle(this::renewed); }
+
+    private synchronized Void renewed(String next, Throwable thrown) {
+        FluxGateException error = thrown == null ? null : FluxGateException.of(thrown);
+        boolean notHeld = error != null && error.serverStatus() == 409;
+        boolean inPart = notHeld && error.receipt() != null;
+        if (error != null && (!notHeld || inPart && !lost)) gate.report(error);
+        if (error == null || inPart) receipt = inPart ? error.receipt() : next;
+        else if (notHeld) renewing.cancel(false); // all are lost, or the request was settled meanwhile
+        lost |= inPart;
+        return null;
+    }
+
+    /** Settles the request. A failure goes to the function of the client for failures, unless the request was settled before. */
+    @Override public void close() { FluxGate.await(closeAsync()); }
+
+    /** Like {@link #close}. The future does not fail. */
+    public synchronized CompletableFuture<Void> closeAsync() {
+        renewing.cancel(false);
+        return renewal.thenCompose(renewed -> settle()).handle((settled, error) -> {
+            if (error != null && FluxGateException.of(error).serverStatus() != 409) gate.report(FluxGateException.of(error));
+            return null;
+        });
+    }
+
+    private synchronized CompletableFuture<?> settle() {
+        String last = receipt;
+        receipt = null;
+        if (last == null) return CompletableFuture.completedFuture(null);
+        return usage == null ? gate.settleAsync(last, actual) : gate.settleAsync(last, usage);
+    }
+}
