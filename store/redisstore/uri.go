@@ -24,6 +24,9 @@ func parseURI(text string, config Config) (target, error) {
 	}
 	if uri.IsTLS() {
 		options.TLSConfig = cmp.Or(config.TLS, &tls.Config{MinVersion: tls.VersionTLS12})
+		if config.GetTLS != nil {
+			options.Dialer = dialTLS(config)
+		}
 	}
 	if uri.IsSentinel() {
 		return sentinelTarget(options, uri.Addrs(), uri.Path), nil
@@ -50,7 +53,7 @@ func sentinelTarget(options redis.Options, addrs []string, master string) target
 		MasterName: master, SentinelAddrs: addrs,
 		Username: options.Username, Password: options.Password, CredentialsProvider: options.CredentialsProvider,
 		SentinelUsername: options.Username, SentinelPassword: options.Password,
-		TLSConfig: options.TLSConfig, DisableIdentity: true, ContextTimeoutEnabled: true,
+		TLSConfig: options.TLSConfig, Dialer: options.Dialer, DisableIdentity: true, ContextTimeoutEnabled: true,
 	})
 	own := *finder.Options()
 	own.DisableIdentity = true
