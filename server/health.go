@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/fluxgate/fluxgate/rules/xdsrules"
 	"github.com/fluxgate/fluxgate/server/access"
 	"github.com/fluxgate/fluxgate/server/backend"
+	"github.com/fluxgate/fluxgate/server/config"
 )
 
 // Health is the state of a server.
@@ -27,6 +29,9 @@ type Health struct {
 	TLS      *TLSHealth  `json:"tls,omitempty"`
 	// AuditError is why the admin API rejects changes.
 	AuditError string `json:"auditError,omitempty"`
+	// Warnings are settings that a start would refuse now, since their files have changed or
+	// cannot be read. The last content of credentials, tokens and certificates stays in use.
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // The statuses.
@@ -158,6 +163,9 @@ func (a *App) Health(ctx context.Context) Health {
 			h.AuditError = err.Error()
 		}
 	}
+	if warnings := a.warnings.Load(); warnings != nil {
+		h.Warnings = *warnings
+	}
 	switch {
 	case h.Rules.Status == statusDown:
 		h.Status = statusDown
@@ -193,11 +201,24 @@ func (a *App) watchHealth(ctx context.Context) {
 	for {
 		select {
 		case <-ticks.C:
+			a.checkConfig()
 			a.Health(ctx)
 		case <-ctx.Done():
 			return
 		}
 	}
+}
+
+// checkConfig notes what a start would refuse now.
+func (a *App) checkConfig() {
+	var warnings []string
+	var invalid *config.Error
+	if errors.As(a.config.Check(), &invalid) {
+		for _, p := range invalid.Problems {
+			warnings = append(warnings, p.Place+": "+p.Message)
+		}
+	}
+	a.warnings.Store(&warnings)
 }
 
 // logHealth logs a change of the status. Without requests nothing else may log its

@@ -30,11 +30,11 @@ type credentials struct {
 
 type login struct{ user, password string }
 
-// open reads the files for the first time. It returns nil if there are none.
-func (c *credentials) open() (current func() (user, password string), err error) {
-	if c.passwordFile == "" {
-		return nil, nil //nolint:nilnil // credentials that do not change are no error
-	}
+// Credentials returns the current user name and password.
+type Credentials = func() (user, password string)
+
+// open reads the files for the first time.
+func (c *credentials) open() (current Credentials, err error) {
 	c.failed = logthrottle.New(time.Minute)
 	if c.read, err = c.readFiles(); err != nil {
 		return nil, err

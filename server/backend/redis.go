@@ -21,12 +21,26 @@ import (
 // OpenTimeout bounds an attempt to open the store.
 const OpenTimeout = 5 * time.Second
 
+// RedisCredentials returns the credentials of Redis if they are in files, or nil. All
+// connections of a server share them: only the store asks for them all the time.
+func RedisCredentials(c *config.Redis, log *slog.Logger) (Credentials, error) {
+	if !c.Enabled || c.PasswordFile == "" {
+		return nil, nil //nolint:nilnil // no file is no error
+	}
+	uri, err := redisuri.Parse(string(c.URI))
+	if err != nil {
+		return nil, fmt.Errorf("redis.uri %w", err)
+	}
+	user, _ := uri.Login()
+	return (&credentials{below: "redis", user: user, userFile: c.UsernameFile, passwordFile: c.PasswordFile, log: log}).open()
+}
+
 // OpenRedis returns a client for data in Redis other than buckets, nil without Redis.
-func OpenRedis(ctx context.Context, c *config.Redis) (redis.UniversalClient, error) {
+func OpenRedis(ctx context.Context, c *config.Redis, login Credentials, log *slog.Logger) (redis.UniversalClient, error) {
 	if !c.Enabled {
 		return nil, nil //nolint:nilnil // no Redis is no error
 	}
-	uri, options, err := redisOptions(c, slog.New(slog.DiscardHandler)) // the store logs
+	uri, options, err := redisOptions(c, login, log)
 	if err != nil {
 		return nil, err
 	}
@@ -36,27 +50,21 @@ func OpenRedis(ctx context.Context, c *config.Redis) (redis.UniversalClient, err
 }
 
 // redisOptions returns where Redis is, and how to connect.
-func redisOptions(c *config.Redis, log *slog.Logger) (uri string, options redisstore.Config, err error) {
+func redisOptions(c *config.Redis, login Credentials, log *slog.Logger) (uri string, options redisstore.Config, err error) {
+	options = redisstore.Config{Mode: redisstore.Mode(c.Mode), Credentials: login, Logger: log}
+	if c.TLS != (config.RedisTLS{}) {
+		if options.GetTLS, err = (&tlsFiles{RedisTLS: c.TLS, log: log}).open(); err != nil {
+			return "", options, err
+		}
+	}
 	target, err := c.Target()
-	if err != nil {
-		return "", options, err
-	}
-	parsed, err := redisuri.Parse(string(target))
-	if err != nil {
-		return "", options, err
-	}
-	options = redisstore.Config{Mode: redisstore.Mode(c.Mode), Logger: log}
-	user, _ := parsed.Login()
-	files := &credentials{below: "redis", user: user, userFile: c.UsernameFile, passwordFile: c.PasswordFile, log: log}
-	if options.Credentials, err = files.open(); err != nil || c.TLS == (config.RedisTLS{}) {
-		return string(target), options, err
-	}
-	options.GetTLS, err = (&tlsFiles{RedisTLS: c.TLS, log: log}).open()
 	return string(target), options, err
 }
 
 // OpenStore opens the buckets in Redis. Redis counts servers, but not operator tools.
-func OpenStore(ctx context.Context, conf *config.Config, counted bool, log *slog.Logger) (*redisstore.Store, error) {
+func OpenStore(
+	ctx context.Context, conf *config.Config, login Credentials, counted bool, log *slog.Logger,
+) (*redisstore.Store, error) {
 	ctx, cancel := context.WithTimeout(ctx, OpenTimeout)
 	defer cancel()
 	c := &conf.Redis
@@ -64,7 +72,7 @@ func OpenStore(ctx context.Context, conf *config.Config, counted bool, log *slog
 	if err != nil {
 		return nil, err
 	}
-	uri, options, err := redisOptions(c, log)
+	uri, options, err := redisOptions(c, login, log)
 	if err != nil {
 		return nil, err
 	}

@@ -55,15 +55,16 @@ func openSource(ctx context.Context, c *config.Config, client redis.UniversalCli
 
 func openMongo(ctx context.Context, c *config.Config, log *slog.Logger) (rules.Source, error) {
 	m := &c.Mongo
-	user, _ := m.URI.Login()
-	files := &credentials{below: "mongo", user: user, userFile: m.UsernameFile, passwordFile: m.PasswordFile, log: log}
-	current, err := files.open()
-	if err != nil {
-		return nil, err
+	options := mongorules.Config{Database: m.Database, Collection: m.Collection, Lease: c.Reload.PollingInterval, Logger: log}
+	if m.PasswordFile != "" {
+		user, _ := m.URI.Login()
+		files := &credentials{below: "mongo", user: user, userFile: m.UsernameFile, passwordFile: m.PasswordFile, log: log}
+		var err error
+		if options.Credentials, err = files.open(); err != nil {
+			return nil, err
+		}
 	}
-	return mongorules.Open(ctx, string(m.URI), mongorules.Config{
-		Database: m.Database, Collection: m.Collection, Lease: c.Reload.PollingInterval, Logger: log, Credentials: current,
-	})
+	return mongorules.Open(ctx, string(m.URI), options)
 }
 
 func openXDS(ctx context.Context, c *config.XDS, log *slog.Logger) (rules.Source, error) {
