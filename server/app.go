@@ -15,6 +15,7 @@ import (
 	"github.com/fluxgate/fluxgate/internal/redislog"
 	"github.com/fluxgate/fluxgate/rules/reload"
 	"github.com/fluxgate/fluxgate/server/audit"
+	"github.com/fluxgate/fluxgate/server/backend"
 	"github.com/fluxgate/fluxgate/server/config"
 	"github.com/fluxgate/fluxgate/server/plane"
 )
@@ -32,6 +33,7 @@ type App struct {
 	config  *config.Config
 	log     *slog.Logger
 	version string
+	login   backend.Credentials // of Redis, nil if they do not change
 
 	watch *watch       // metrics, traces and live numbers
 	edge  *edge        // listeners, certificates and authentication
@@ -45,6 +47,7 @@ type App struct {
 	shutdownErr  error
 
 	reported atomic.Pointer[reportedHealth] // the last one
+	warnings atomic.Pointer[[]string]       // see Health
 }
 
 // New opens the listeners and builds a server. While New runs, the server answers liveness
@@ -59,6 +62,9 @@ func New(ctx context.Context, c *config.Config, options Options) (_ *App, err er
 		}
 	}()
 	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	if a.login, err = backend.RedisCredentials(&c.Redis, a.log); err != nil {
 		return nil, err
 	}
 	if a.plane, err = plane.New(c, a.log); err != nil {
@@ -82,7 +88,7 @@ func New(ctx context.Context, c *config.Config, options Options) (_ *App, err er
 // buildRules opens the rule source and loads the rules.
 func (a *App) buildRules(ctx context.Context) (err error) {
 	c := a.config
-	if a.feed, err = openFeed(ctx, c, a.log, &a.closers); err != nil {
+	if a.feed, err = openFeed(ctx, c, a.login, a.log, &a.closers); err != nil {
 		return err
 	}
 	if err := a.feed.load(ctx, a.plane, &a.closers); err != nil {
@@ -101,7 +107,7 @@ func (a *App) buildPlane(ctx context.Context) error {
 	a.buildInsight()
 	options := plane.Options{
 		Rules: a.feed.rules, Overrides: a.feed.rules.UseOverrides, Observer: observer{a.watch.metrics},
-		Connected: a.watch.recorder.Forget, Wait: time.Second,
+		Connected: a.watch.recorder.Forget, Wait: time.Second, Login: a.login,
 	}
 	if a.config.Redis.Enabled {
 		a.watch.metrics.WatchStore(a.plane.Health)

@@ -89,13 +89,19 @@ func (e *edge) secure(tasks *background.Group) (err error) {
 			"set server.auth or restrict the network",
 			"http", c.HTTP, "grpc", cmp.Or(c.GRPC, "off"))
 	}
-	if c.TLS.CertFile == "" {
-		return nil
+	watched := []watchedFiles{{[]string{c.Auth.TokensFile, c.Auth.OIDC.CAFile}, filesInterval, e.guard.Reload, "the last tokens"}}
+	if t := &c.TLS; t.CertFile != "" {
+		if e.certs, err = loadCertificates(t); err != nil {
+			return err
+		}
+		watched = append(watched, watchedFiles{
+			[]string{t.CertFile, t.KeyFile, t.ClientCAFile}, t.ReloadInterval, e.certs.load, "the last certificates",
+		})
 	}
-	if e.certs, err = loadCertificates(&c.TLS); err == nil {
-		tasks.Go(func(ctx context.Context) { e.certs.watch(ctx, c.TLS.ReloadInterval, e.log) })
+	for _, files := range watched {
+		tasks.Go(func(ctx context.Context) { files.watch(ctx, e.log) })
 	}
-	return err
+	return nil
 }
 
 func (e *edge) usesTLS(listener string) bool {

@@ -27,8 +27,10 @@ type feed struct {
 }
 
 // openFeed opens the source of the rules, and Redis for announcements.
-func openFeed(ctx context.Context, c *config.Config, log *slog.Logger, closers *closers) (*feed, error) {
-	client, err := backend.OpenRedis(ctx, &c.Redis)
+func openFeed(
+	ctx context.Context, c *config.Config, login backend.Credentials, log *slog.Logger, closers *closers,
+) (*feed, error) {
+	client, err := backend.OpenRedis(ctx, &c.Redis, login, log)
 	if err != nil {
 		return nil, err
 	}

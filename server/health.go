@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/fluxgate/fluxgate/rules/xdsrules"
 	"github.com/fluxgate/fluxgate/server/access"
 	"github.com/fluxgate/fluxgate/server/backend"
+	"github.com/fluxgate/fluxgate/server/config"
 )
 
 // Health is the state of a server.
@@ -28,6 +30,9 @@ type Health struct {
 	TLS      *TLSHealth  `json:"tls,omitempty"`
 	// AuditError is why the admin API rejects changes.
 	AuditError string `json:"auditError,omitempty"`
+	// Warnings are settings that a start would refuse now, since their files have changed or
+	// cannot be read. The last content of credentials, tokens and certificates stays in use.
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // The statuses.
@@ -159,6 +164,9 @@ func (a *App) Health(ctx context.Context) Health {
 			h.AuditError = err.Error()
 		}
 	}
+	if warnings := a.warnings.Load(); warnings != nil {
+		h.Warnings = *warnings
+	}
 	switch {
 	case h.Rules.Status == statusDown:
 		h.Status = statusDown
@@ -190,8 +198,21 @@ func (a *App) lastHealth() (status, reason string) {
 // server.
 func (a *App) watchHealth(ctx context.Context) {
 	for background.Sleep(ctx, healthInterval) == nil {
+		a.checkConfig()
 		a.Health(ctx)
 	}
+}
+
+// checkConfig notes what a start would refuse now.
+func (a *App) checkConfig() {
+	var warnings []string
+	var invalid *config.Error
+	if errors.As(a.config.Check(), &invalid) {
+		for _, p := range invalid.Problems {
+			warnings = append(warnings, p.Place+": "+p.Message)
+		}
+	}
+	a.warnings.Store(&warnings)
 }
 
 // logHealth logs a change of the status. Without requests nothing else may log its

@@ -33,7 +33,11 @@ func NewOperator(ctx context.Context, c *config.Config, rulesOnly bool) (_ *Oper
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	feed, err := openFeed(ctx, c, log, &o.closers)
+	login, err := backend.RedisCredentials(&c.Redis, log)
+	if err != nil {
+		return nil, err
+	}
+	feed, err := openFeed(ctx, c, login, log, &o.closers)
 	if err != nil {
 		return nil, err
 	}
@@ -52,6 +56,7 @@ func NewOperator(ctx context.Context, c *config.Config, rulesOnly bool) (_ *Oper
 			Observer: telemetry.New(telemetry.Config{Logger: log}), // it logs
 			Wait:     2 * backend.OpenTimeout,
 			Tool:     true,
+			Login:    login,
 		}
 		if err := limiter.Open(ctx, options); err != nil {
 			return nil, err

@@ -40,7 +40,7 @@ func newTokenNew() *cobra.Command {
 		Use: "new", SuggestFor: []string{"create", "add", "generate"}, Args: noArgs,
 		Short: "Create a bearer token and its entry for the configuration",
 		Long: `Create a bearer token of 256 random bits, and its entry for the server's configuration with its SHA-256. Add the entry to
-server.auth.tokens or to the file of server.auth.tokens-file, and send the server SIGHUP.
+the file of server.auth.tokens-file, which is read again within two seconds, or to server.auth.tokens.
 The token is printed once and not stored. With --file it is written to a new file, and only the entry is printed.
 Commands read a token from --token-file, FLUXGATE_TOKEN or FLUXGATE_TOKEN_FILE.`,
 		Example: `  fluxgate token new --name ada --role write --file ada.token

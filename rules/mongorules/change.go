@@ -113,7 +113,7 @@ func (s *Source) commit(ctx context.Context, b *base, d draft) (*head, error) {
 		h.Synced, h.Lease = last.Synced, last.Lease
 		err = s.archive(ctx, last)
 	} else { // the head may be lost
-		last, err = first(find[*head](ctx, s, "reading former revisions", s.history, bson.M{"ruleSetId": b.id},
+		last, err = first(find[*head](ctx, s, "reading former revisions", s.current().history, bson.M{"ruleSetId": b.id},
 			options.Find().SetSort(bson.M{"revision": -1}).SetLimit(1).SetProjection(bson.M{"document": 0})))
 	}
 	if err != nil {
@@ -125,7 +125,7 @@ func (s *Source) commit(ctx context.Context, b *base, d draft) (*head, error) {
 	conflict := false
 	err = s.call(ctx, "replacing the head of a rule set", func(ctx context.Context) error {
 		filter := bson.M{"_id": h.ID, "revision": b.head.state().Revision}
-		result, err := s.heads.ReplaceOne(ctx, filter, h, options.Replace().SetUpsert(b.head == nil))
+		result, err := s.current().heads.ReplaceOne(ctx, filter, h, options.Replace().SetUpsert(b.head == nil))
 		if conflict = mongo.IsDuplicateKeyError(err) || err == nil && result.MatchedCount+result.UpsertedCount == 0; conflict {
 			h, err = s.fetchHead(ctx, b.id)
 		}
@@ -152,7 +152,7 @@ func (s *Source) archive(ctx context.Context, h *head) error {
 	v := *h
 	v.ID, v.Synced, v.Replaces, v.Adds, v.Problem, v.Lease = snapshotID(h.ID, h.Revision), 0, nil, nil, "", nil
 	return s.call(ctx, "writing the history", func(ctx context.Context) error {
-		_, err := s.history.ReplaceOne(ctx, bson.M{"_id": v.ID}, v, options.Replace().SetUpsert(true))
+		_, err := s.current().history.ReplaceOne(ctx, bson.M{"_id": v.ID}, v, options.Replace().SetUpsert(true))
 		return err
 	})
 }
@@ -166,7 +166,7 @@ func (s *Source) syncDocuments(ctx context.Context, h *head, want []ruleDocument
 		return err
 	}
 	err := s.call(ctx, "deleting old revisions", func(ctx context.Context) error {
-		_, err := s.history.DeleteMany(ctx, bson.M{"ruleSetId": h.ID, "$or": bson.A{
+		_, err := s.current().history.DeleteMany(ctx, bson.M{"ruleSetId": h.ID, "$or": bson.A{
 			bson.M{"revision": bson.M{"$lte": h.Revision - int64(s.config.History)}},
 			bson.M{"revision": bson.M{"$lt": h.Revision - 1}, "start": bson.M{"$lt": h.End - int64(s.config.HistoryBytes)}},
 		}})
@@ -203,7 +203,7 @@ func (s *Source) syncDocuments(ctx context.Context, h *head, want []ruleDocument
 // write updates documents that have not changed since they were read. It reports
 // whether none had.
 func (s *Source) write(ctx context.Context, models []mongo.WriteModel) (complete bool, err error) {
-	result, err := s.docs.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
+	result, err := s.current().docs.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
 	var refused mongo.BulkWriteException
 	if mongo.IsDuplicateKeyError(err) {
 		return false, nil // the next round uses another _id

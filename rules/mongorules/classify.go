@@ -68,7 +68,7 @@ func (s *Source) fetchWithIndex(ctx context.Context, id string, index bson.D) (a
 	// More than a rule set may have: documents may have unknown fields, or no bands.
 	const most, mostBytes = 2 * rules.MaxRules, 4 * rules.MaxDocument
 	err = s.call(ctx, "reading the documents of a rule set", func(ctx context.Context) error {
-		cursor, err := s.docs.Find(ctx, bson.M{"ruleSetId": id}, options.Find().SetLimit(most+1).SetHint(index))
+		cursor, err := s.current().docs.Find(ctx, bson.M{"ruleSetId": id}, options.Find().SetLimit(most+1).SetHint(index))
 		if err != nil {
 			return err
 		}

@@ -85,7 +85,7 @@ var scenarios = map[string]scenario{
 	"a lost collection is written again": {
 		before: func(f *fixture) {
 			f.put(threeRules()...)
-			must(f.T, f.docs.Drop(f.Context()))
+			must(f.T, f.current().docs.Drop(f.Context()))
 		},
 		do: func(ctx context.Context, s *Source) error { return reconcile(ctx, s) },
 	},

@@ -34,7 +34,7 @@ func javaDocument(id string) bson.D {
 
 func (f *fixture) insert(docs ...any) {
 	f.Helper()
-	_, err := f.docs.InsertMany(f.Context(), docs)
+	_, err := f.current().docs.InsertMany(f.Context(), docs)
 	must(f.T, err)
 }
 
@@ -90,7 +90,7 @@ func (f *fixture) wantConflict(set *rules.Set, base, current int64) {
 // stay.
 func TestEdit_Imported(t *testing.T) {
 	remove := func(f *fixture, id string) {
-		_, err := f.docs.DeleteOne(f.Context(), bson.D{{Key: "_id", Value: id}})
+		_, err := f.current().docs.DeleteOne(f.Context(), bson.D{{Key: "_id", Value: id}})
 		must(f.T, err)
 	}
 	byHand := func(id string, capacity any) bson.D {
@@ -113,7 +113,7 @@ func TestEdit_Imported(t *testing.T) {
 			remove(f, "c")
 		}, "a=3 b=1 d=4 e=5", "documents edited a, d, e; removed c"},
 		"all are replaced by others": {func(f *fixture) {
-			_, err := f.docs.DeleteMany(f.Context(), bson.D{})
+			_, err := f.current().docs.DeleteMany(f.Context(), bson.D{})
 			must(f.T, err)
 			f.insert(byHand("z", 9))
 		}, "z=9", "documents edited z; removed a, b, c"},
@@ -260,7 +260,7 @@ func TestEdit_Invalid(t *testing.T) {
 				return nil
 			}})
 			must(t, func() error {
-				_, err := f.heads.UpdateOne(t.Context(), bson.D{}, set("lease", lease{leaseHolder + "another server", time.Now().Add(time.Hour).UnixMilli()}))
+				_, err := f.current().heads.UpdateOne(t.Context(), bson.D{}, set("lease", lease{leaseHolder + "another server", time.Now().Add(time.Hour).UnixMilli()}))
 				return err
 			}())
 			if err := reconcile(t.Context(), other); err == nil || !strings.Contains(err.Error(), tc.want) || len(did) != 1 {
@@ -326,13 +326,13 @@ func TestEdit_ReplacedByKilledWriter(t *testing.T) {
 func TestDocuments_LostCollection(t *testing.T) {
 	f := newFixture(t, Config{Lease: 1})
 	f.put(threeRules()...)
-	must(t, f.docs.Drop(t.Context()))
+	must(t, f.current().docs.Drop(t.Context()))
 	f.reconcileNow()
 	f.consistent()
 	if f.authors() != "ann" {
 		t.Errorf("by %s", f.authors())
 	}
-	must(t, f.docs.Drop(t.Context()))
+	must(t, f.current().docs.Drop(t.Context()))
 	f.put(rule("a", 2)) // is no conflict
 	f.consistent()
 }
@@ -342,7 +342,7 @@ func TestHistory_Lost(t *testing.T) {
 	f := newFixture(t, Config{Lease: 1})
 	f.put(threeRules()...)
 	want := text(t, f.load().RuleSet)
-	must(t, f.history.Drop(t.Context()))
+	must(t, f.current().history.Drop(t.Context()))
 	f.reconcileNow()
 	if v := f.load(); text(t, v.RuleSet) != want || v.Revision != 2 || v.Author != external {
 		t.Errorf("revision %d by %s: %s", v.Revision, v.Author, text(t, v.RuleSet))
@@ -354,7 +354,7 @@ func TestHeads_Lost(t *testing.T) {
 	f := newFixture(t, Config{Lease: 1})
 	f.put(threeRules()...)
 	f.put(rule("a", 2))
-	must(t, f.heads.Drop(t.Context()))
+	must(t, f.current().heads.Drop(t.Context()))
 	if v := f.load(); v.Revision != 3 || capacities(v.RuleSet) != "a=2" {
 		t.Errorf("revision %d: %s", v.Revision, capacities(v.RuleSet))
 	}
@@ -442,7 +442,7 @@ func TestLease_OneServer(t *testing.T) {
 	round("when the holder is closed", "[2]", servers[2:]...)
 	now = now.Add(-time.Hour)
 	round("when the lease ends in an hour", "[2]", servers[2:]...)
-	_, err := f.heads.UpdateOne(t.Context(), bson.D{}, set("lease", lease{"an older version", now.Add(time.Minute).UnixMilli()}))
+	_, err := f.current().heads.UpdateOne(t.Context(), bson.D{}, set("lease", lease{"an older version", now.Add(time.Minute).UnixMilli()}))
 	must(t, err)
 	round("when a server of an older version has it", "[2]", servers[2:]...)
 	f.shell("a", set("priority", 1))
@@ -469,7 +469,7 @@ func TestTwoDocuments_OneRule(t *testing.T) {
 	if f.headNow().Revision != 1 {
 		t.Fatalf("it became revision %d", f.headNow().Revision)
 	}
-	_, err = f.docs.UpdateOne(t.Context(), bson.D{{Key: "_id", Value: clone["_id"]}}, set("id", "copy"))
+	_, err = f.current().docs.UpdateOne(t.Context(), bson.D{{Key: "_id", Value: clone["_id"]}}, set("id", "copy"))
 	must(t, err)
 	f.reconcileNow()
 	if got := capacities(f.load().RuleSet); got != "a=1 b=1 c=1 copy=1" {
@@ -493,7 +493,7 @@ func TestSameRuleID_Documents(t *testing.T) {
 	}
 	check := func(when string, want ...string) {
 		t.Helper()
-		all, err := findAll[bson.M](t.Context(), f.docs, bson.D{})
+		all, err := findAll[bson.M](t.Context(), f.current().docs, bson.D{})
 		must(t, err)
 		var got []string
 		for _, doc := range all {
@@ -580,7 +580,7 @@ func TestDocuments_TooMany_NoRace(t *testing.T) {
 		for j := range all {
 			all[j] = bson.D{{Key: "_id", Value: fmt.Sprint("unfinished", i*chunk+j)}, {Key: "ruleSetId", Value: setID}}
 		}
-		_, err := f.docs.InsertMany(t.Context(), all)
+		_, err := f.current().docs.InsertMany(t.Context(), all)
 		must(t, err)
 	}
 	if err := reconcile(t.Context(), f); err == nil || !strings.Contains(err.Error(), "more than 20000 documents") {
@@ -598,7 +598,7 @@ func TestEdit_ReinsertedDocument(t *testing.T) {
 	f := newFixture(t, Config{Lease: 1, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	f.put(threeRules()...)
 	doc := f.document("b")
-	_, err := f.docs.DeleteOne(t.Context(), bson.M{"_id": "b"})
+	_, err := f.current().docs.DeleteOne(t.Context(), bson.M{"_id": "b"})
 	must(t, err)
 	f.reconcileNow()
 	f.insert(doc)

@@ -93,7 +93,9 @@ func (f *fixture) handle(config Config) *Source {
 
 // sameCollections returns a source like that of another server, without any calls.
 func (f *fixture) sameCollections() *Source {
-	return &Source{config: f.config, name: rand.Text(), docs: f.docs, heads: f.heads, history: f.history}
+	s := &Source{config: f.config, name: rand.Text()}
+	s.latest.Store(f.current())
+	return s
 }
 
 func must(t testing.TB, err error) {
@@ -173,7 +175,7 @@ func capacities(set *rules.Set) string {
 // shell edits a document like a user of a shell.
 func (f *fixture) shell(id string, update bson.D) {
 	f.Helper()
-	result, err := f.docs.UpdateOne(f.Context(), bson.D{{Key: "_id", Value: id}}, update)
+	result, err := f.current().docs.UpdateOne(f.Context(), bson.D{{Key: "_id", Value: id}}, update)
 	must(f.T, err)
 	if result.MatchedCount != 1 {
 		f.Fatalf("document %s does not exist", id)
@@ -198,7 +200,7 @@ func findAll[T any](ctx context.Context, c *mongo.Collection, filter any, opts .
 func (f *fixture) document(id string) bson.M {
 	f.Helper()
 	var doc bson.M
-	err := f.docs.FindOne(f.Context(), bson.D{{Key: "_id", Value: id}}).Decode(&doc)
+	err := f.current().docs.FindOne(f.Context(), bson.D{{Key: "_id", Value: id}}).Decode(&doc)
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return nil
 	}
@@ -228,7 +230,7 @@ func (f *fixture) consistent() {
 	if len(b.writes) > 0 || b.hasEdits() || len(b.raw)-len(b.ignored) != len(b.want) {
 		f.Errorf("of %d documents %d are to be written, %d edited, %d removed", len(b.want), len(b.writes), len(b.edited), len(b.removed))
 	}
-	all, err := findAll[*head](f.Context(), f.history, bson.D{{Key: "ruleSetId", Value: setID}},
+	all, err := findAll[*head](f.Context(), f.current().history, bson.D{{Key: "ruleSetId", Value: setID}},
 		options.Find().SetSort(bson.D{{Key: "revision", Value: -1}}))
 	must(f.T, err)
 	next := h.Revision

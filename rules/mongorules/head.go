@@ -75,7 +75,7 @@ func (s *Source) fetchHead(ctx context.Context, id string) (*head, error) {
 	if !rules.ValidID(id) {
 		return nil, nil
 	}
-	return first(find[*head](ctx, s, "reading the head of a rule set", s.heads, bson.M{"_id": id}))
+	return first(find[*head](ctx, s, "reading the head of a rule set", s.current().heads, bson.M{"_id": id}))
 }
 
 // fetchVersion reads a revision: the current one from the head until it is in the
@@ -83,7 +83,7 @@ func (s *Source) fetchHead(ctx context.Context, id string) (*head, error) {
 func (s *Source) fetchVersion(ctx context.Context, h *head, revision int64) (*rules.Version, error) {
 	found, err := h, error(nil)
 	if h.Revision != revision || h.Document == "" && !h.Deleted {
-		found, err = first(find[*head](ctx, s, "reading a revision of a rule set", s.history, bson.M{"_id": snapshotID(h.ID, revision)}))
+		found, err = first(find[*head](ctx, s, "reading a revision of a rule set", s.current().history, bson.M{"_id": snapshotID(h.ID, revision)}))
 	}
 	if err != nil {
 		return nil, err
@@ -109,7 +109,7 @@ func first(all []*head, err error) (*head, error) {
 // update updates a head if it is still at this revision.
 func (s *Source) update(ctx context.Context, doing string, h *head, change bson.M) error {
 	return s.call(ctx, doing, func(ctx context.Context) error {
-		_, err := s.heads.UpdateOne(ctx, bson.M{"_id": h.ID, "revision": h.Revision}, change)
+		_, err := s.current().heads.UpdateOne(ctx, bson.M{"_id": h.ID, "revision": h.Revision}, change)
 		return err
 	})
 }
@@ -120,7 +120,7 @@ func (s *Source) Revisions(ctx context.Context, ids []string) (map[string]rules.
 	if ids = rules.ValidIDs(ids); len(ids) == 0 {
 		return states, nil
 	}
-	heads, err := find[*head](ctx, s, "reading the revisions of rule sets", s.heads, bson.M{"_id": bson.M{"$in": ids}},
+	heads, err := find[*head](ctx, s, "reading the revisions of rule sets", s.current().heads, bson.M{"_id": bson.M{"$in": ids}},
 		options.Find().SetProjection(bson.M{"revision": 1, "deleted": 1}))
 	for _, h := range heads {
 		states[h.ID] = h.state()
@@ -156,7 +156,7 @@ func notFound(id string) error { return fmt.Errorf("rule set %.70q: %w", id, rul
 
 // List implements [rules.Editor].
 func (s *Source) List(ctx context.Context, after string, limit int) ([]rules.Entry, error) {
-	return entries(find[*head](ctx, s, "listing the rule sets", s.heads, bson.M{"_id": bson.M{"$gt": after}, "deleted": false},
+	return entries(find[*head](ctx, s, "listing the rule sets", s.current().heads, bson.M{"_id": bson.M{"$gt": after}, "deleted": false},
 		options.Find().SetSort(bson.M{"_id": 1}).SetLimit(int64(rules.PageSize(limit))).
 			SetProjection(bson.M{"document": 0, "replaces": 0, "adds": 0})))
 }
@@ -180,7 +180,7 @@ func (s *Source) History(ctx context.Context, id string, before int64, limit int
 		before = h.Revision
 		list = append(list, h.entry())
 	}
-	former, err := entries(find[*head](ctx, s, "reading the history of a rule set", s.history,
+	former, err := entries(find[*head](ctx, s, "reading the history of a rule set", s.current().history,
 		bson.M{"ruleSetId": id, "revision": bson.M{"$lt": before, "$gt": h.Revision - int64(s.config.History)}},
 		options.Find().SetSort(bson.M{"revision": -1}).SetLimit(int64(limit)).SetProjection(bson.M{"document": 0})))
 	list = append(list, former...)

@@ -102,7 +102,7 @@ func interleave(t *testing.T, base *fixture, rng *rand.Rand, outcomes map[string
 			f.insert(bson.D{{Key: "_id", Value: "new"}, {Key: "ruleSetId", Value: setID}, {Key: "action", Value: "deny"}})
 		},
 		func() {
-			_, err := f.docs.DeleteOne(t.Context(), bson.D{{Key: "_id", Value: "b"}})
+			_, err := f.current().docs.DeleteOne(t.Context(), bson.D{{Key: "_id", Value: "b"}})
 			must(t, err)
 		},
 	}

@@ -52,11 +52,11 @@ func TestReconcile_ReadMissesADocument(t *testing.T) {
 				var err error
 				switch reads++; reads {
 				case 1:
-					if kept, err = f.docs.FindOne(t.Context(), bson.M{"_id": test.key}).Raw(); err == nil {
-						_, err = f.docs.DeleteOne(t.Context(), bson.M{"_id": test.key})
+					if kept, err = f.current().docs.FindOne(t.Context(), bson.M{"_id": test.key}).Raw(); err == nil {
+						_, err = f.current().docs.DeleteOne(t.Context(), bson.M{"_id": test.key})
 					}
 				case test.missing + 1:
-					_, err = f.docs.InsertOne(t.Context(), kept)
+					_, err = f.current().docs.InsertOne(t.Context(), kept)
 				}
 				return err
 			}
@@ -77,12 +77,12 @@ func TestReconcile_ReadMissesADocument(t *testing.T) {
 func TestReconcile_DocumentsKeepChanging(t *testing.T) {
 	f := newFixture(t, Config{Lease: 1})
 	f.put(rule("a", 1), rule("b", 2), rule("c", 3))
-	all, err := findAll[bson.Raw](t.Context(), f.docs, bson.M{})
+	all, err := findAll[bson.Raw](t.Context(), f.current().docs, bson.M{})
 	must(t, err)
 	reads, flaky := 0, f.handle(Config{Lease: 1})
 	flaky.config.step = func(doing string) error {
 		if doing == readingDocuments {
-			_, err := f.docs.DeleteMany(t.Context(), bson.M{})
+			_, err := f.current().docs.DeleteMany(t.Context(), bson.M{})
 			must(t, err)
 			f.insert(all[reads%3], all[(reads+1)%3])
 			reads++
@@ -108,7 +108,7 @@ func TestDocuments_ReadAlongUnmovedIndex(t *testing.T) {
 		Started: func(_ context.Context, e *event.CommandStartedEvent) {
 			mu.Lock()
 			defer mu.Unlock()
-			if name, ok := e.Command.Lookup("find").StringValueOK(); ok && name == f.docs.Name() {
+			if name, ok := e.Command.Lookup("find").StringValueOK(); ok && name == f.current().docs.Name() {
 				hints[e.Command.Lookup("hint").String()]++
 			}
 		},

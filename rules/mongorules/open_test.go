@@ -186,10 +186,10 @@ func TestIndexes_Once(t *testing.T) {
 		}
 		return all
 	}
-	if got := fmt.Sprint(names(f.docs)); got != "[_id_ ruleSetId_1__id_1 ruleSetId_1_enabled_1 ruleSetId_1_priority_-1]" {
+	if got := fmt.Sprint(names(f.current().docs)); got != "[_id_ ruleSetId_1__id_1 ruleSetId_1_enabled_1 ruleSetId_1_priority_-1]" {
 		t.Errorf("the documents' indexes are %s", got)
 	}
-	if got := fmt.Sprint(names(f.history)); got != "[_id_ ruleSetId_1_revision_1]" {
+	if got := fmt.Sprint(names(f.current().history)); got != "[_id_ ruleSetId_1_revision_1]" {
 		t.Errorf("the history's indexes are %s", got)
 	}
 }
@@ -268,7 +268,7 @@ func TestRevisions_OneSmallRead(t *testing.T) {
 		mu.Unlock()
 	}
 	// The content of a rule set is far larger.
-	raw, err := f.history.FindOne(t.Context(), bson.D{{Key: "ruleSetId", Value: setID}}).Raw()
+	raw, err := f.current().history.FindOne(t.Context(), bson.D{{Key: "ruleSetId", Value: setID}}).Raw()
 	must(t, err)
 	t.Logf("its content has %d bytes", len(raw))
 }
@@ -279,7 +279,7 @@ func TestHistory_Bounded(t *testing.T) {
 	for i := range 7 {
 		f.put(rule("a", int64(i+1)))
 	}
-	n, err := f.history.CountDocuments(t.Context(), bson.D{})
+	n, err := f.current().history.CountDocuments(t.Context(), bson.D{})
 	must(t, err)
 	if n != 3 {
 		t.Errorf("%d snapshots are kept", n)

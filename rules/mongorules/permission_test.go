@@ -52,7 +52,7 @@ func TestReconcile_ReadOnly(t *testing.T) {
 	f.reconcileNow()
 	now = now.Add(time.Hour)
 	reported("an imported edit", false)
-	_, err := f.heads.UpdateOne(t.Context(), bson.M{"_id": setID}, set("synced", 1))
+	_, err := f.current().heads.UpdateOne(t.Context(), bson.M{"_id": setID}, set("synced", 1))
 	must(t, err)
 	reported("documents that another writer has not finished", false)
 	f.shell("a", set("priority", "high"))

@@ -99,7 +99,7 @@ func (s *Source) takeLease(ctx context.Context, h *head) (mine bool, err error) 
 	}
 	next := &lease{s.name, now.Add(s.config.Lease).UnixMilli()}
 	err = s.call(ctx, "taking the lease of a rule set", func(ctx context.Context) error {
-		result, err := s.heads.UpdateOne(ctx, bson.M{"_id": h.ID, "lease": h.Lease}, bson.M{"$set": bson.M{"lease": next}})
+		result, err := s.current().heads.UpdateOne(ctx, bson.M{"_id": h.ID, "lease": h.Lease}, bson.M{"$set": bson.M{"lease": next}})
 		mine = err == nil && result.MatchedCount > 0
 		return err
 	})

@@ -20,6 +20,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
+	"github.com/fluxgate/fluxgate/internal/background"
 	"github.com/fluxgate/fluxgate/rules"
 )
 
@@ -41,6 +42,10 @@ type Config struct {
 	// has stopped reconciling. Use the polling interval of the servers. 0 means 30
 	// seconds.
 	Lease time.Duration
+	// Credentials returns the current user name and password, instead of those in the URI of
+	// [Open]. It is called before every call to MongoDB, which uses them. Nil means that they
+	// do not change.
+	Credentials func() (user, password string)
 	// Timeout bounds every call to MongoDB. 0 means 5 seconds.
 	Timeout time.Duration
 	// Logger gets a line for each import and repair. Nil means
@@ -93,16 +98,26 @@ func databaseOf(uri string) string {
 
 // Source keeps rule sets in MongoDB.
 type Source struct {
-	config               Config
-	name                 string        // as the holder of leases
-	client               *mongo.Client // nil if the caller owns it
-	docs, heads, history *mongo.Collection
-	indexed              atomic.Bool
-	leased               atomic.Bool // has held a lease
+	config  Config
+	name    string // as the holder of leases
+	latest  atomic.Pointer[database]
+	indexed atomic.Bool
+	leased  atomic.Bool // has held a lease
+
+	uri     string     // empty if the caller owns the client
+	replace sync.Mutex // held while the client is replaced
+	work    *background.Group
 	// By rule set: warned has the ignored documents that were logged,
 	// reconciled the digest of documents without differences. writers has
 	// channels that serve as mutexes for changes, by a hash of the rule set.
 	warned, reconciled, writers sync.Map
+}
+
+// database is the collections of a client with its credentials.
+type database struct {
+	client               *mongo.Client // nil if the caller owns it
+	user, password       string
+	docs, heads, history *mongo.Collection
 }
 
 var _ rules.Editor = (*Source)(nil)
@@ -111,22 +126,34 @@ var _ rules.Reconciler = (*Source)(nil)
 // New returns a source that uses a database. It creates missing indexes. If MongoDB
 // cannot be reached or does not permit that, New returns no error.
 func New(ctx context.Context, db *mongo.Database, config Config) (*Source, error) {
-	config, err := config.withDefaults()
+	s, err := newSource(ctx, config)
 	if err != nil {
 		return nil, err
 	}
+	s.latest.Store(s.collections(db))
+	s.start(ctx)
+	return s, ctx.Err()
+}
+
+func newSource(ctx context.Context, config Config) (*Source, error) {
+	config, err := config.withDefaults()
+	return &Source{config: config, name: leaseHolder + rand.Text(), work: background.New(ctx)}, err
+}
+
+func (s *Source) collections(db *mongo.Database) *database {
 	strict := options.Collection().SetReadConcern(readconcern.Majority()).
 		SetReadPreference(readpref.Primary()).SetWriteConcern(writeconcern.Majority())
-	s := &Source{
-		config: config, name: leaseHolder + rand.Text(), docs: db.Collection(config.Collection, strict),
-		heads: db.Collection(config.Collection+"_heads", strict), history: db.Collection(config.Collection+"_history", strict),
-	}
+	name := s.config.Collection
+	return &database{docs: db.Collection(name, strict), heads: db.Collection(name+"_heads", strict), history: db.Collection(name+"_history", strict)}
+}
+
+// start creates missing indexes.
+func (s *Source) start(ctx context.Context) {
 	// A short timeout: an unreachable MongoDB must not delay a start, and
 	// Reconcile tries again.
 	brief, cancel := context.WithTimeout(ctx, min(time.Second, s.config.Timeout))
 	defer cancel()
 	s.makeIndexes(brief)
-	return s, ctx.Err()
 }
 
 // Open is [New] with its own client, which [Source.Close] closes.
@@ -135,16 +162,61 @@ func Open(ctx context.Context, uri string, config Config) (*Source, error) {
 	if len(config.Database) > maxNameLength || strings.ContainsAny(config.Database, "/\\. \"$*<>:|?\x00") {
 		return nil, fmt.Errorf("mongorules: %.100q is not a valid database name", config.Database)
 	}
+	s, err := newSource(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	s.uri = uri
+	first, err := s.connect()
+	if err != nil {
+		return nil, err
+	}
+	s.latest.Store(first)
+	s.start(ctx)
+	if ctx.Err() != nil {
+		return nil, errors.Join(ctx.Err(), s.Close())
+	}
+	return s, nil
+}
+
+// connect returns the database with the current credentials. It does not wait for MongoDB.
+func (s *Source) connect() (*database, error) {
+	uri, user, password := s.uri, "", ""
+	if s.config.Credentials != nil {
+		user, password = s.config.Credentials()
+		scheme, rest, _ := strings.Cut(uri, "://")
+		uri = scheme + "://" + url.UserPassword(user, password).String() + "@" + rest[strings.LastIndex(rest, "@")+1:]
+	}
 	client, err := mongo.Connect(options.Client().SetAppName("fluxgate").ApplyURI(uri))
 	if err != nil {
 		return nil, errURI
 	}
-	s, err := New(ctx, client.Database(config.Database), config)
-	if err != nil {
-		return nil, errors.Join(err, client.Disconnect(context.WithoutCancel(ctx)))
+	db := s.collections(client.Database(s.config.Database))
+	db.client, db.user, db.password = client, user, password
+	return db, nil
+}
+
+// current returns the database. If the credentials have changed it has a new client: the driver
+// cannot change those of a client. Calls that have begun end with the former one.
+func (s *Source) current() *database {
+	former := s.latest.Load()
+	if s.config.Credentials == nil || former.client == nil || !s.replace.TryLock() {
+		return former
 	}
-	s.client = client
-	return s, nil
+	defer s.replace.Unlock()
+	former = s.latest.Load()
+	if user, password := s.config.Credentials(); user == former.user && password == former.password {
+		return former
+	}
+	db, err := s.connect()
+	if err != nil || !s.work.Go(func(ctx context.Context) {
+		_ = background.Sleep(ctx, s.config.Timeout)
+		_ = former.client.Disconnect(context.WithoutCancel(ctx))
+	}) {
+		return former
+	}
+	s.latest.Store(db)
+	return db
 }
 
 // errURI shows neither the URI nor the driver's message: either may contain a
@@ -159,12 +231,13 @@ func (s *Source) Close() error {
 	defer cancel()
 	if s.leased.Load() {
 		// If this fails the leases expire.
-		_, _ = s.heads.UpdateMany(ctx, bson.M{"lease.holder": s.name}, bson.M{"$set": bson.M{"lease.until": int64(0)}})
+		_, _ = s.current().heads.UpdateMany(ctx, bson.M{"lease.holder": s.name}, bson.M{"$set": bson.M{"lease.until": int64(0)}})
 	}
-	if s.client == nil {
-		return nil
+	s.work.Close()
+	if client := s.latest.Load().client; client != nil {
+		return client.Disconnect(ctx)
 	}
-	return s.client.Disconnect(ctx)
+	return nil
 }
 
 // call sends one command to MongoDB, bounded by the timeout.
@@ -220,7 +293,8 @@ func (s *Source) Indexes(ctx context.Context) error {
 		})
 	}
 	// One at a time: FerretDB fails on several of which some exist.
-	return cmp.Or(create(s.docs, "enabled", 1), create(s.docs, "priority", -1), create(s.docs, "_id", 1), create(s.history, "revision", 1))
+	db := s.current()
+	return cmp.Or(create(db.docs, "enabled", 1), create(db.docs, "priority", -1), create(db.docs, "_id", 1), create(db.history, "revision", 1))
 }
 
 // forbidden reports whether MongoDB denied the user an operation.

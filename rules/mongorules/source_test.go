@@ -36,7 +36,7 @@ func (f *fixture) corrupt(t testing.TB, id, document string) {
 	t.Helper()
 	h, err := f.fetchHead(t.Context(), id)
 	must(t, err)
-	_, err = f.history.UpdateOne(t.Context(), bson.D{{Key: "_id", Value: snapshotID(id, h.Revision)}}, set("document", document))
+	_, err = f.current().history.UpdateOne(t.Context(), bson.D{{Key: "_id", Value: snapshotID(id, h.Revision)}}, set("document", document))
 	must(t, err)
 }
 

@@ -64,7 +64,7 @@ func TestUnfinishedDocument_RuleInEffect(t *testing.T) {
 	for name, edit := range map[string]func(f *fixture){
 		"unset": func(f *fixture) { f.shell("a", bson.D{{Key: "$unset", Value: bson.D{{Key: "bands", Value: ""}}}}) },
 		"replaced": func(f *fixture) {
-			_, err := f.docs.ReplaceOne(f.Context(), bson.D{{Key: "_id", Value: "a"}}, draftOf("a"))
+			_, err := f.current().docs.ReplaceOne(f.Context(), bson.D{{Key: "_id", Value: "a"}}, draftOf("a"))
 			must(f.T, err)
 		},
 	} {
@@ -108,7 +108,7 @@ func TestUnfinishedDocument_Put(t *testing.T) {
 func TestUnfinishedDocument_LostCollection(t *testing.T) {
 	f := newFixture(t, Config{Lease: 1})
 	f.put(rule("a", 1), rule("b", 1))
-	_, err := f.docs.DeleteMany(t.Context(), bson.D{})
+	_, err := f.current().docs.DeleteMany(t.Context(), bson.D{})
 	must(t, err)
 	f.insert(draftOf("draft"))
 	f.reconcileNow()

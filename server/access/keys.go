@@ -173,8 +173,14 @@ func (k *keys) run(ctx context.Context, f *keyFetch, now time.Time) {
 	close(f.done)
 }
 
-// fetch discovers the issuer and fetches its keys.
-func (k *keys) fetch(ctx context.Context) ([]crypto.PublicKey, error) {
+// fetch discovers the issuer and fetches its keys. A panic is an error: no caller could recover
+// it.
+func (k *keys) fetch(ctx context.Context) (_ []crypto.PublicKey, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("fetching the keys: panic: %v", p)
+		}
+	}()
 	ctx, cancel := context.WithTimeout(ctx, k.timeout)
 	defer cancel()
 	client := k.client.Load()

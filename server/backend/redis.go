@@ -7,10 +7,13 @@ import (
 	"crypto/tls"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fluxgate/fluxgate/internal/logthrottle"
+	"github.com/fluxgate/fluxgate/internal/redisuri"
 	"github.com/fluxgate/fluxgate/server/config"
 	"github.com/fluxgate/fluxgate/store/redisstore"
 )
@@ -18,32 +21,50 @@ import (
 // OpenTimeout bounds an attempt to open the store.
 const OpenTimeout = 5 * time.Second
 
+// RedisCredentials returns the credentials of Redis if they are in files, or nil. All
+// connections of a server share them: only the store asks for them all the time.
+func RedisCredentials(c *config.Redis, log *slog.Logger) (Credentials, error) {
+	if !c.Enabled || c.PasswordFile == "" {
+		return nil, nil //nolint:nilnil // no file is no error
+	}
+	uri, err := redisuri.Parse(string(c.URI))
+	if err != nil {
+		return nil, fmt.Errorf("redis.uri %w", err)
+	}
+	user, _ := uri.Login()
+	return (&credentials{below: "redis", user: user, userFile: c.UsernameFile, passwordFile: c.PasswordFile, log: log}).open()
+}
+
 // OpenRedis returns a client for data in Redis other than buckets, nil without Redis.
-func OpenRedis(ctx context.Context, c *config.Redis) (redis.UniversalClient, error) {
+func OpenRedis(ctx context.Context, c *config.Redis, login Credentials, log *slog.Logger) (redis.UniversalClient, error) {
 	if !c.Enabled {
 		return nil, nil //nolint:nilnil // no Redis is no error
 	}
-	uri, tlsConfig, err := redisTarget(c)
+	uri, options, err := redisOptions(c, login, log)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	return redisstore.NewClient(ctx, uri, redisstore.Config{Mode: redisstore.Mode(c.Mode), TLS: tlsConfig})
+	return redisstore.NewClient(ctx, uri, options)
 }
 
-// redisTarget returns where Redis is, and the settings of TLS, nil without.
-func redisTarget(c *config.Redis) (uri string, tlsConfig *tls.Config, err error) {
-	target, err := c.Target()
-	if err != nil {
-		return "", nil, err
+// redisOptions returns where Redis is, and how to connect.
+func redisOptions(c *config.Redis, login Credentials, log *slog.Logger) (uri string, options redisstore.Config, err error) {
+	options = redisstore.Config{Mode: redisstore.Mode(c.Mode), Credentials: login, Logger: log}
+	if c.TLS != (config.RedisTLS{}) {
+		if options.GetTLS, err = (&tlsFiles{RedisTLS: c.TLS, log: log}).open(); err != nil {
+			return "", options, err
+		}
 	}
-	tlsConfig, err = redisTLS(&c.TLS)
-	return string(target), tlsConfig, err
+	target, err := c.Target()
+	return string(target), options, err
 }
 
 // OpenStore opens the buckets in Redis. Redis counts servers, but not operator tools.
-func OpenStore(ctx context.Context, conf *config.Config, counted bool, log *slog.Logger) (*redisstore.Store, error) {
+func OpenStore(
+	ctx context.Context, conf *config.Config, login Credentials, counted bool, log *slog.Logger,
+) (*redisstore.Store, error) {
 	ctx, cancel := context.WithTimeout(ctx, OpenTimeout)
 	defer cancel()
 	c := &conf.Redis
@@ -51,43 +72,59 @@ func OpenStore(ctx context.Context, conf *config.Config, counted bool, log *slog
 	if err != nil {
 		return nil, err
 	}
-	uri, tlsConfig, err := redisTarget(c)
+	uri, options, err := redisOptions(c, login, log)
 	if err != nil {
 		return nil, err
 	}
-	assumed, _ := AssumedServers(conf)
-	return redisstore.Open(ctx, uri, redisstore.Config{
-		Gateways:  assumed,
-		Uncounted: !counted,
-		Mode:      redisstore.Mode(c.Mode),
-		Prefix:    c.Prefix,
-		Timeout:   c.Timeout,
-		Shards:    c.Shards,
-		Secret:    secret,
-		TLS:       tlsConfig,
-		Logger:    log,
-		Pool:      redisstore.Pool{Size: c.Pool.MaxTotal, MaxIdle: c.Pool.MaxIdle, MinIdle: c.Pool.MinIdle},
-	})
+	options.Gateways, _ = AssumedServers(conf)
+	options.Uncounted, options.Prefix, options.Timeout = !counted, c.Prefix, c.Timeout
+	options.Shards, options.Secret = c.Shards, secret
+	options.Pool = redisstore.Pool{Size: c.Pool.MaxTotal, MaxIdle: c.Pool.MaxIdle, MinIdle: c.Pool.MinIdle}
+	return redisstore.Open(ctx, uri, options)
 }
 
-// redisTLS returns the certificates of connections to Redis, nil for the defaults.
-func redisTLS(c *config.RedisTLS) (*tls.Config, error) {
-	if *c == (config.RedisTLS{}) {
-		return nil, nil //nolint:nilnil // no configuration is no error
+// tlsFiles are the certificates of connections to Redis. Files that cannot be read keep their
+// last content.
+type tlsFiles struct {
+	config.RedisTLS
+	log    *slog.Logger
+	failed *logthrottle.Throttle
+	last   atomic.Pointer[tls.Config]
+}
+
+// open reads the files for the first time.
+func (f *tlsFiles) open() (current func() (*tls.Config, error), err error) {
+	f.failed = logthrottle.New(time.Minute)
+	first, err := f.load()
+	f.last.Store(first)
+	return f.current, err
+}
+
+func (f *tlsFiles) current() (*tls.Config, error) {
+	now, err := f.load()
+	if err == nil {
+		f.last.Store(now)
+	} else {
+		f.failed.Log(context.Background(), f.log, slog.LevelError, "cannot read certificates: the last ones stay in use", "error", err)
 	}
+	return f.last.Load(), nil
+}
+
+func (f *tlsFiles) load() (*tls.Config, error) {
 	t := &tls.Config{MinVersion: tls.VersionTLS12}
-	if c.CAFile != "" {
-		pool, err := config.ReadCA(c.CAFile)
+	if f.CAFile != "" {
+		pool, err := config.ReadCA(f.CAFile)
 		if err != nil {
 			return nil, fmt.Errorf("reading redis.tls.ca-file: %w", err)
 		}
 		t.RootCAs = pool
 	}
-	if c.CertFile != "" {
-		t.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			pair, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
-			return &pair, err
+	if f.CertFile != "" {
+		pair, err := tls.LoadX509KeyPair(f.CertFile, f.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("reading redis.tls.cert-file and its key: %w", err)
 		}
+		t.Certificates = []tls.Certificate{pair}
 	}
 	return t, nil
 }

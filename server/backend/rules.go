@@ -46,13 +46,25 @@ func openSource(ctx context.Context, c *config.Config, client redis.UniversalCli
 	case config.SourceXDS:
 		return openXDS(ctx, &c.Rules.XDS, log)
 	case config.SourceMongo:
-		return mongorules.Open(ctx, string(c.Mongo.URI), mongorules.Config{
-			Database: c.Mongo.Database, Collection: c.Mongo.Collection, Lease: c.Reload.PollingInterval, Logger: log,
-		})
+		return openMongo(ctx, c, log)
 	case config.SourceRedis:
 		return redisrules.New(client, redisrules.Config{Prefix: c.Redis.Prefix})
 	}
 	return nil, errors.New("no rule source: set rules.file, rules.envoy-files, rules.xds.server or mongo.uri, or enable redis")
+}
+
+func openMongo(ctx context.Context, c *config.Config, log *slog.Logger) (rules.Source, error) {
+	m := &c.Mongo
+	options := mongorules.Config{Database: m.Database, Collection: m.Collection, Lease: c.Reload.PollingInterval, Logger: log}
+	if m.PasswordFile != "" {
+		user, _ := m.URI.Login()
+		files := &credentials{below: "mongo", user: user, userFile: m.UsernameFile, passwordFile: m.PasswordFile, log: log}
+		var err error
+		if options.Credentials, err = files.open(); err != nil {
+			return nil, err
+		}
+	}
+	return mongorules.Open(ctx, string(m.URI), options)
 }
 
 func openXDS(ctx context.Context, c *config.XDS, log *slog.Logger) (rules.Source, error) {

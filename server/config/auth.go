@@ -5,7 +5,8 @@ package config
 type Auth struct {
 	// Tokens are bearer tokens that are accepted.
 	Tokens []Token `key:"tokens"`
-	// TokensFile is a YAML file with more tokens, in a list under tokens.
+	// TokensFile is a YAML file with more tokens, in a list under tokens. It is read again
+	// when it changes.
 	TokensFile string `key:"tokens-file"`
 	// Certificates are the accepted client certificates. server.tls.client-ca-file
 	// must verify them. Without certificates, tokens and oidc, every verified

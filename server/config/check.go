@@ -106,6 +106,11 @@ func (k *checker) redis() {
 	if !uri.IsTLS() && r.TLS != (RedisTLS{}) {
 		k.refuse("redis.uri", "must begin with rediss:// or rediss-sentinel://, since redis.tls is set")
 	}
+	user, password := uri.Login()
+	if uri.IsSentinel() {
+		user, password = "", "" // the sentinels have them
+	}
+	k.credentialFiles("redis", user, password, r.UsernameFile, r.PasswordFile)
 	several := len(uri.Hosts) > 1 || len(r.ClusterNodes) > 0
 	switch {
 	case r.Mode == "sentinel" && !uri.IsSentinel():
@@ -121,6 +126,18 @@ func (k *checker) redis() {
 	}
 }
 
+// credentialFiles refuses files beside credentials in a URI.
+func (k *checker) credentialFiles(below, user, password, userFile, passwordFile string) {
+	switch {
+	case password != "" && passwordFile != "":
+		k.refuse(below+".password-file", "is set, and %s.uri has a password: remove one of them (a user name alone is user:@host)", below)
+	case user != "" && userFile != "":
+		k.refuse(below+".username-file", "is set, and %s.uri has a user name: remove one of them", below)
+	case userFile != "" && passwordFile == "":
+		k.refuse(below+".username-file", "needs %s.password-file", below)
+	}
+}
+
 func (k *checker) mongo() {
 	if k.RuleSource() != SourceMongo {
 		return
@@ -130,6 +147,11 @@ func (k *checker) mongo() {
 	} else {
 		_, err := parseMongo(k.Mongo.URI)
 		k.refuseErr("mongo.uri", err)
+		user, password := k.Mongo.URI.Login()
+		k.credentialFiles("mongo", user, password, k.Mongo.UsernameFile, k.Mongo.PasswordFile)
+		if k.Mongo.PasswordFile != "" && user == "" && k.Mongo.UsernameFile == "" {
+			k.refuse("mongo.password-file", "needs a user name, in mongo.uri or mongo.username-file")
+		}
 	}
 	if d := k.Mongo.Database; d == "" || len(d) > 63 || strings.ContainsAny(d, "/\\. \"$*<>:|?") {
 		k.refuse("mongo.database", "is not a valid database name")

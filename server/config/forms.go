@@ -34,8 +34,15 @@ var forms = map[string]func(string) error{
 	"http":    func(s string) error { return checkHTTP(URI(s)) },
 	"pattern": checkPattern,
 	"proxy":   checkProxy,
-	"secret":  checkSecretFile,
-	"ca":      checkCAFile,
+	"secret": func(name string) error {
+		_, err := ReadSecret(name)
+		return err
+	},
+	"credential": func(name string) error {
+		_, err := ReadCredential(name)
+		return err
+	},
+	"ca": checkCAFile,
 }
 
 func formOf(is func(string) bool, message string) func(string) error {
@@ -188,14 +195,6 @@ func ReadCA(name string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-func checkSecretFile(name string) error {
-	if err := checkReadable(name); err != nil {
-		return err
-	}
-	_, err := ReadSecret(name)
-	return err
-}
-
 // Bounds of a secret, in bytes. A short one can be guessed from its output.
 const (
 	minSecret = 16
@@ -208,14 +207,31 @@ func ReadSecret(name string) ([]byte, error) {
 	if name == "" {
 		return nil, nil
 	}
-	data, err := ReadFile(name)
+	secret, err := readLine(name)
 	if err != nil {
-		return nil, unreadable(err)
+		return nil, err
 	}
-	secret := strings.TrimRight(string(data), "\r\n")
 	if len(secret) < minSecret || len(secret) > maxSecret {
 		return nil, fmt.Errorf("names a file with %d bytes: a secret has %d to %d; openssl rand -hex 32 prints one",
 			len(secret), minSecret, maxSecret)
 	}
 	return []byte(secret), nil
+}
+
+// ReadCredential reads a user name or a password from its file, without a line end after it.
+func ReadCredential(name string) (string, error) {
+	value, err := readLine(name)
+	if err == nil && (value == "" || len(value) > maxSecret) {
+		err = fmt.Errorf("names a file with %d bytes: a user name or a password has 1 to %d", len(value), maxSecret)
+	}
+	return value, err
+}
+
+// readLine reads a file without the line end after its content. The error is without the name.
+func readLine(name string) (string, error) {
+	if err := checkReadable(name); err != nil {
+		return "", err
+	}
+	data, err := ReadFile(name)
+	return strings.TrimRight(string(data), "\r\n"), unreadable(err)
 }

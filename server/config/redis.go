@@ -11,6 +11,12 @@ type Redis struct {
 	// TLS, several hosts with commas for a cluster, or
 	// redis-sentinel://host1,host2/master-name.
 	URI URI `key:"uri"`
+	// UsernameFile is a file with the user name, instead of one in the URI. It is read again
+	// when it changes.
+	UsernameFile string `key:"username-file" is:"credential"`
+	// PasswordFile is a file with the password, instead of one in the URI. It is read again
+	// when it changes, see security.md. Sentinels get the credentials of the URI.
+	PasswordFile string `key:"password-file" is:"credential"`
 	// Mode is the topology of the Redis servers. auto detects it.
 	Mode string `key:"mode" oneof:"auto standalone sentinel cluster"`
 	// Timeout bounds a decision, including the wait for a connection.
@@ -48,7 +54,8 @@ type RedisTLS struct {
 	CAFile string `key:"ca-file" is:"ca"`
 	// CertFile is the client certificate with its chain as PEM. Empty means none.
 	CertFile string `key:"cert-file"`
-	// KeyFile is the private key of the client certificate as PEM. Both files are read for each connection.
+	// KeyFile is the private key of the client certificate as PEM. All files are read for
+	// each connection.
 	KeyFile string `key:"key-file"`
 }
 

@@ -126,6 +126,12 @@ type Mongo struct {
 	// URI is the address of MongoDB, such as mongodb://localhost:27017/fluxgate. Without it
 	// the rules are in Redis.
 	URI URI `key:"uri"`
+	// UsernameFile is a file with the user name, instead of one in the URI. It is read again
+	// when it changes.
+	UsernameFile string `key:"username-file" is:"credential"`
+	// PasswordFile is a file with the password, instead of one in the URI. It is read again
+	// when it changes, see security.md.
+	PasswordFile string `key:"password-file" is:"credential"`
 	// Database is the database with the rules. If the URI names a database, that is
 	// the default.
 	Database string `key:"database"`

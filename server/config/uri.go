@@ -92,6 +92,16 @@ func checkURI(u URI) error {
 	return checkHTTP(u)
 }
 
+// Login returns the user and the password of a URI of MongoDB.
+func (u URI) Login() (user, password string) {
+	_, rest, _ := strings.Cut(string(u), "://")
+	credentials, _ := redisuri.CutCredentials(rest)
+	user, password, _ = strings.Cut(credentials, ":")
+	user, _ = url.PathUnescape(user) // checked by Check
+	password, _ = url.PathUnescape(password)
+	return user, password
+}
+
 // Target returns the URI to connect to, with the nodes of the cluster. The error,
 // for an invalid URI, does not show the URI.
 func (r Redis) Target() (URI, error) {

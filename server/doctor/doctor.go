@@ -86,12 +86,16 @@ func Diagnose(ctx context.Context, c *config.Config) []Finding {
 func (d *diagnosis) redis(ctx context.Context) redis.UniversalClient {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	client, err := backend.OpenRedis(ctx, &d.config.Redis)
+	login, err := backend.RedisCredentials(&d.config.Redis, discard)
+	var client redis.UniversalClient
+	if err == nil {
+		client, err = backend.OpenRedis(ctx, &d.config.Redis, login, discard)
+	}
 	if err != nil {
-		d.add(Wrong, "redis", "correct redis.uri", "%v", err)
+		d.add(Wrong, "redis", "correct redis.uri and the files of redis", "%v", err)
 		return nil
 	}
-	store, err := backend.OpenStore(ctx, d.config, false, discard)
+	store, err := backend.OpenStore(ctx, d.config, login, false, discard)
 	switch {
 	case errors.Is(err, redisstore.ErrDisagrees):
 		d.add(Wrong, "fleet state", "use the settings of the other servers, or another redis.prefix", "%v", err)

@@ -54,6 +54,8 @@ type Options struct {
 	Overrides func(ctx context.Context, overrides *fluxgate.Overrides)
 	// Observer observes the decisions.
 	Observer fluxgate.Observer
+	// Login returns the credentials of Redis. Nil means those of the URI.
+	Login backend.Credentials
 	// Wait is how long Open waits for Redis.
 	Wait time.Duration
 	// Tool marks an operator tool: Redis does not count it as a server.
@@ -154,7 +156,7 @@ func (p *Plane) connect(ctx context.Context, first chan<- error, waited <-chan s
 
 // useRedis builds the engine over Redis.
 func (p *Plane) useRedis(ctx context.Context) error {
-	redis, err := backend.OpenStore(ctx, p.config, !p.options.Tool, p.log)
+	redis, err := backend.OpenStore(ctx, p.config, p.options.Login, !p.options.Tool, p.log)
 	if err != nil {
 		return err
 	}

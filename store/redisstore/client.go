@@ -10,13 +10,13 @@ import (
 )
 
 // NewClient returns a client of the servers that a URI names, for other data in the
-// same Redis: rules, announcements. It uses Mode and TLS of the config. Unlike the
+// same Redis: rules, announcements. It uses Mode, TLS, GetTLS and Credentials of the config. Unlike the
 // store's own connections it retries. In ModeAuto it asks the server whether it is
 // part of a cluster. A server that does not answer is treated as standalone, so set
 // the mode if a cluster may be unavailable at the start.
 func NewClient(ctx context.Context, uri string, config Config) (redis.UniversalClient, error) {
 	mode := config.Mode
-	t, err := parseURI(uri, config.TLS)
+	t, err := parseURI(uri, config)
 	if err != nil {
 		return nil, fmt.Errorf("creating a Redis client: %w", err)
 	}
@@ -41,8 +41,8 @@ func NewClient(ctx context.Context, uri string, config Config) (redis.UniversalC
 	switch mode {
 	case ModeCluster:
 		return redis.NewClusterClient(&redis.ClusterOptions{
-			Addrs: t.addrs, Username: options.Username, Password: options.Password, TLSConfig: options.TLSConfig,
-			DisableIdentity: true, MaintNotificationsConfig: options.MaintNotificationsConfig, ContextTimeoutEnabled: true,
+			Addrs: t.addrs, Username: options.Username, Password: options.Password, CredentialsProvider: options.CredentialsProvider,
+			TLSConfig: options.TLSConfig, Dialer: options.Dialer, DisableIdentity: true, MaintNotificationsConfig: options.MaintNotificationsConfig, ContextTimeoutEnabled: true,
 		}), nil
 	case ModeAuto, ModeStandalone:
 		return redis.NewClient(&options), nil

@@ -53,6 +53,15 @@ type Config struct {
 	// TLS configures connections if the URI begins with rediss. Nil means the CA
 	// certificates of the system and no client certificate.
 	TLS *tls.Config
+	// GetTLS returns the configuration of the next connection, instead of TLS: for
+	// certificates in files that change. Nil means TLS.
+	GetTLS func() (*tls.Config, error)
+	// Credentials returns the current user name and password, instead of those in the URI,
+	// which sentinels keep. It is called several times a second. When they change, the store
+	// replaces its connections once the servers accept the new ones, without a failed call.
+	// It must be safe for concurrent use. Nil means that they do not change, or those of the
+	// StreamingCredentialsProvider of a client.
+	Credentials func() (user, password string)
 	// Pool configures the connections to each server.
 	Pool Pool
 	// Logger gets problems that the store handles itself. Nil means slog.Default().

@@ -6,12 +6,24 @@ import (
 	"net"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
 // dialer opens connections.
 type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// dialTLS opens connections with the current certificates.
+func dialTLS(config Config) dialer {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		current, err := config.GetTLS()
+		if err != nil {
+			return nil, &net.OpError{Op: "dial", Net: network, Err: err}
+		}
+		return redis.NewDialer(&redis.Options{TLSConfig: current, DialTimeout: max(config.Timeout, time.Second)})(ctx, network, addr)
+	}
+}
 
 // dials tracks the connections of a client that finds the master through
 // Sentinel.

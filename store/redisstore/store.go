@@ -60,7 +60,7 @@ func New(ctx context.Context, client redis.UniversalClient, config Config) (*Sto
 //
 // rediss:// and rediss-sentinel:// are the same over TLS.
 func Open(ctx context.Context, uri string, config Config) (*Store, error) {
-	target, err := parseURI(uri, config.TLS)
+	target, err := parseURI(uri, config)
 	if err != nil {
 		return nil, fmt.Errorf("creating a Redis store: %w", err)
 	}
@@ -72,9 +72,16 @@ func open(ctx context.Context, target target, config Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating a Redis store: %w", err)
 	}
+	work := background.New(ctx)
+	if target.provider != nil && config.Credentials == nil {
+		if config.Credentials, err = subscribe(target.provider, work); err != nil {
+			return nil, fmt.Errorf("creating a Redis store: subscribing to credentials: %w", err)
+		}
+	}
+	target.credentials = config.Credentials
 	s := &Store{
 		config: config, log: config.Logger, names: newNames(config.Prefix, config.Shards),
-		clean: target.clean, eager: eagerCalls, most: mostCalls, work: background.New(ctx),
+		clean: target.clean, eager: eagerCalls, most: mostCalls, work: work,
 		notGivenBack: logthrottle.New(time.Second), noNode: logthrottle.New(failureLines),
 	}
 	if config.clock != nil {
@@ -93,6 +100,9 @@ func open(ctx context.Context, target target, config Config) (*Store, error) {
 	s.heartbeat.send(ctx)
 	s.work.Go(s.fleet.keep)
 	s.work.Go(s.fleet.listen)
+	if config.Credentials != nil {
+		s.work.Go(s.nodes.followCredentials)
+	}
 	for _, q := range s.nodes.known() {
 		s.work.Go(func(life context.Context) { _ = q.connect(life, q.client.Load()) }) // calls show what is wrong
 	}

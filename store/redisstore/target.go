@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/fluxgate/fluxgate/internal/secret"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/auth"
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
@@ -23,8 +25,11 @@ type target struct {
 	// client is set if a client finds the master itself, and dials then knows it.
 	client *redis.Client
 	dials  *dials
-	// secrets must not be in any error.
-	secrets []string
+	// secrets must not be in any error, nor the current password.
+	secrets     []string
+	credentials func() (user, password string) // nil if they do not change
+	// provider is that of a user's client, or nil.
+	provider auth.StreamingCredentialsProvider
 }
 
 // clean removes secrets from an error. Errors of drivers and servers may
@@ -33,8 +38,12 @@ func (t target) clean(err error) error {
 	if err == nil {
 		return nil
 	}
-	text := err.Error()
-	for _, s := range t.secrets {
+	text, secrets := err.Error(), t.secrets
+	if t.credentials != nil {
+		_, password := t.credentials()
+		secrets = append(slices.Clip(secrets), password)
+	}
+	for _, s := range secrets {
 		if s != "" {
 			text = strings.ReplaceAll(text, s, secret.Hidden)
 		}
@@ -61,14 +70,16 @@ func targetOf(client redis.UniversalClient) (target, error) {
 	switch c := client.(type) {
 	case *redis.Client:
 		options := *c.Options()
+		t := serverTarget(options, []string{options.Addr})
 		if options.Addr == failoverAddr {
-			return failoverTarget(c, options, nil), nil
+			t = failoverTarget(c, options, nil)
 		}
-		return serverTarget(options, []string{options.Addr}), nil
+		t.provider = options.StreamingCredentialsProvider
+		return t, nil
 	case *redis.ClusterClient:
 		options := c.Options()
 		return target{
-			mode: ModeCluster, addrs: options.Addrs, secrets: []string{options.Password},
+			mode: ModeCluster, addrs: options.Addrs, secrets: []string{options.Password}, provider: options.StreamingCredentialsProvider,
 			connect: func(addr string, config Config) *redis.Client { return connect(nodeOptions(options), addr, config) },
 		}, nil
 	}
@@ -103,6 +114,10 @@ func (t target) address(q *nodeQueue) string {
 func connect(options redis.Options, addr string, config Config) *redis.Client {
 	options.Addr = addr
 	config.Pool.apply(&options)
+	if config.Credentials != nil { // a client keeps its credentials: see renew
+		options.Username, options.Password = config.Credentials()
+		options.CredentialsProvider, options.CredentialsProviderContext, options.StreamingCredentialsProvider = nil, nil, nil
+	}
 	// go-redis goes on dialing after the call has ended and the client is closed.
 	if longest := max(config.Timeout, time.Second); options.DialTimeout == 0 || options.DialTimeout > longest {
 		options.DialTimeout = longest

@@ -9,21 +9,24 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// parseURI parses the addresses of the servers; config may be nil. Its errors never show the URI,
-// which may hold a password.
-func parseURI(text string, config *tls.Config) (target, error) {
+// parseURI parses the addresses of the servers. Its errors never show the URI, which may hold a
+// password.
+func parseURI(text string, config Config) (target, error) {
 	uri, err := redisuri.Parse(text)
 	if err != nil {
 		return target{}, fmt.Errorf("the Redis URI %w", err)
 	}
 	user, password := uri.Login()
 	options := redis.Options{
-		Username: user, Password: password,
+		Username: user, Password: password, CredentialsProvider: config.Credentials,
 		// Nothing but our own commands, so that the smallest ACL is enough.
 		DisableIdentity: true,
 	}
 	if uri.IsTLS() {
-		options.TLSConfig = cmp.Or(config, &tls.Config{MinVersion: tls.VersionTLS12})
+		options.TLSConfig = cmp.Or(config.TLS, &tls.Config{MinVersion: tls.VersionTLS12})
+		if config.GetTLS != nil {
+			options.Dialer = dialTLS(config)
+		}
 	}
 	if uri.IsSentinel() {
 		return sentinelTarget(options, uri.Addrs(), uri.Path), nil
@@ -48,9 +51,9 @@ func serverTarget(options redis.Options, addrs []string) target {
 func sentinelTarget(options redis.Options, addrs []string, master string) target {
 	finder := redis.NewFailoverClient(&redis.FailoverOptions{
 		MasterName: master, SentinelAddrs: addrs,
-		Username: options.Username, Password: options.Password,
+		Username: options.Username, Password: options.Password, CredentialsProvider: options.CredentialsProvider,
 		SentinelUsername: options.Username, SentinelPassword: options.Password,
-		TLSConfig: options.TLSConfig, DisableIdentity: true, ContextTimeoutEnabled: true,
+		TLSConfig: options.TLSConfig, Dialer: options.Dialer, DisableIdentity: true, ContextTimeoutEnabled: true,
 	})
 	own := *finder.Options()
 	own.DisableIdentity = true

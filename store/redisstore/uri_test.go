@@ -51,7 +51,7 @@ func TestOpen_URIs(t *testing.T) {
 		"rediss-sentinel://me:secret@s1/mymaster": {mode: ModeSentinel, addrs: failoverAddr, user: "me", password: "secret", tls: true},
 	} {
 		t.Run(uri, func(t *testing.T) {
-			got, err := parseURI(uri, nil)
+			got, err := parseURI(uri, Config{})
 			if err != nil {
 				t.Fatal(err)
 			}
