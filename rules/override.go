@@ -174,7 +174,8 @@ func (r *Rule) Overridden(times Times, bands []Band) ([]Band, error) {
 			given.Kind, b.Kind = cmp.Or(given.Kind, TokenBucket), cmp.Or(b.Kind, TokenBucket)
 			b.Capacity, b.RefillTokens = given.Capacity, given.RefillTokens
 			if given != *b {
-				return nil, fmt.Errorf("band %d has another label, kind or period than %s of the rule", i, printable.Quote(r.Bands[i].Name()))
+				return nil, fmt.Errorf("band %d has another label, kind or period than %s of the rule",
+					i, printable.Quote(r.Bands[i].Name()))
 			}
 		} else if err := b.multiply(times); err != nil {
 			return nil, err
@@ -254,7 +255,7 @@ type OverrideDocument struct {
 	RuleSet  string            `json:"ruleSetId,omitempty" doc:"The rule set."`
 	Rule     string            `json:"ruleId" doc:"The rule whose numbers are replaced."`
 	Identity map[string]string `json:"identity" doc:"The parts of the rule's key: ip, userId, apiKey, attr:NAME and so on."`
-	Times    Times             `json:"times,omitempty" type:"number" doc:"Multiplies capacities and refills: above 0, three decimal places."`
+	Times    Times             `json:"times,omitempty" type:"number" doc:"Multiplies capacities and refills: above 0, three decimals."`
 	Bands    []BandDocument    `json:"bands,omitempty" nullable:"false" doc:"Instead of times: the bands of the rule with other numbers."`
 	Until    *time.Time        `json:"until,omitempty" doc:"When the override ends. The default is never."`
 	Reason   string            `json:"reason,omitempty" doc:"Why."`
@@ -304,7 +305,8 @@ func DecodeOverride(doc map[string]any) (Override, error) {
 	if err := found.err(o.RuleSetID); err != nil {
 		return o, err
 	}
-	return o, o.Check()
+	err := o.Check() // which replaces an API key
+	return o, err
 }
 
 func decodeTimes(value any) (Times, bool) {

@@ -152,7 +152,9 @@ func (o *overrideReader) since(ctx context.Context, revision int64) iter.Seq2[[]
 }
 
 // read reads a page and notes what is damaged.
-func (o *overrideReader) read(ctx context.Context, call func(context.Context) (rules.OverridePage, error)) (page rules.OverridePage, err error) {
+func (o *overrideReader) read(
+	ctx context.Context, call func(context.Context) (rules.OverridePage, error),
+) (page rules.OverridePage, err error) {
 	err = o.call(ctx, func(ctx context.Context) (err error) {
 		page, err = call(ctx)
 		return err

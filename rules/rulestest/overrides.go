@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -34,10 +35,7 @@ func everyOverrideField(t testing.TB, s Subject) {
 	factor := f.of("factor", 1_250)
 	for _, o := range []rules.Override{full, f.longest(), factor} {
 		given := o
-		given.Identity = map[string]string{}
-		for name, value := range o.Identity {
-			given.Identity[name] = value
-		}
+		given.Identity = maps.Clone(o.Identity)
 		given.Bands = append([]rules.Band(nil), o.Bands...)
 		before := time.Now()
 		revision := f.put(given)
