@@ -31,9 +31,8 @@ type Operator interface {
 	// Reset resets buckets to full.
 	Reset(ctx context.Context, what Reset) error
 
-	// ListOverrides returns overrides of a rule set: those that end first, after the one with
-	// an id. Override returns one.
-	ListOverrides(ctx context.Context, ruleSet, after string, limit int) ([]rules.Override, error)
+	// ListOverrides and Override are those of [rules.Overrides].
+	ListOverrides(ctx context.Context, ruleSet, after string, limit int) (rules.OverridePage, error)
 	Override(ctx context.Context, ruleSet, id string) (rules.Override, error)
 
 	// PutOverrides writes overrides, at most [MaxOverrides], and deletes those that are

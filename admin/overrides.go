@@ -94,10 +94,10 @@ func (d *Direct) overrides() (rules.OverrideEditor, error) {
 }
 
 // ListOverrides implements [Operator].
-func (d *Direct) ListOverrides(ctx context.Context, ruleSet, after string, limit int) ([]rules.Override, error) {
+func (d *Direct) ListOverrides(ctx context.Context, ruleSet, after string, limit int) (rules.OverridePage, error) {
 	source, err := d.overrides()
 	if err != nil {
-		return nil, err
+		return rules.OverridePage{}, err
 	}
 	return source.ListOverrides(ctx, ruleSet, after, limit)
 }
@@ -173,24 +173,25 @@ func (d *Direct) checkOverrides(ctx context.Context, table *fluxgate.Overrides, 
 }
 
 // ListOverrides implements [Operator].
-func (c *Client) ListOverrides(ctx context.Context, ruleSet, after string, limit int) ([]rules.Override, error) {
+func (c *Client) ListOverrides(ctx context.Context, ruleSet, after string, limit int) (page rules.OverridePage, err error) {
 	query := url.Values{"limit": {strconv.Itoa(rules.PageSize(limit))}}
 	if after != "" {
 		query.Set("after", after)
 	}
 	answer, err := fetch[struct {
 		Overrides []map[string]any `json:"overrides"`
+		Next      string           `json:"next"`
 	}](ctx, c, &call{method: http.MethodGet, path: ruleSetPath(ruleSet, "overrides"), query: query})
 	if err != nil {
-		return nil, err
+		return page, err
 	}
-	all := make([]rules.Override, len(answer.Overrides))
+	page.Next, page.Overrides = answer.Next, make([]rules.Override, len(answer.Overrides))
 	for i, doc := range answer.Overrides {
-		if all[i], err = rules.DecodeOverride(doc); err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrNotAPI, err)
+		if page.Overrides[i], err = rules.DecodeOverride(doc); err != nil {
+			return page, fmt.Errorf("%w: %w", ErrNotAPI, err)
 		}
 	}
-	return all, nil
+	return page, nil
 }
 
 // Override implements [Operator].

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -9,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"math/bits"
 	"slices"
 	"strconv"
@@ -51,30 +53,44 @@ type Override struct {
 	Deleted  bool
 }
 
-// Overrides is a source that has overrides too.
+// Overrides is a source that has overrides too. To read all of them, read the revision, then
+// the list, and then the changes since that revision.
 type Overrides interface {
 	// OverrideRevisions returns the revisions of the last changes of overrides of rule sets,
 	// in one small read. A rule set that never had one is not in the result.
 	OverrideRevisions(ctx context.Context, ruleSets []string) (map[string]int64, error)
 	// OverrideChanges returns the overrides of a rule set that changed after a revision, in
-	// the order of their revisions, at most [PageSize]. Deleted ones are among them. If
-	// changes since that revision are no longer known it returns ErrOverridesLost: read all
-	// from revision 0, and forget those that are not among them.
-	OverrideChanges(ctx context.Context, ruleSet string, after int64, limit int) ([]Override, error)
+	// the order of their revisions, at most [PageSize]. Deleted ones are among them, without
+	// numbers. The error is [ErrOverridesLost] if deletions after that revision were
+	// forgotten, or if the source never had that revision: read all of them.
+	OverrideChanges(ctx context.Context, ruleSet string, after int64, limit int) (OverridePage, error)
 	// Override returns the override with an id, or [ErrNotFound].
 	Override(ctx context.Context, ruleSet, id string) (Override, error)
-	// ListOverrides returns overrides, those that end first before others and those without
-	// an end last: at most [PageSize] after the one with an id.
-	ListOverrides(ctx context.Context, ruleSet, after string, limit int) ([]Override, error)
+	// ListOverrides returns the overrides that exist in the order of [Override.Position]: at
+	// most [PageSize] after a position. One that changes meanwhile may be missing.
+	ListOverrides(ctx context.Context, ruleSet, after string, limit int) (OverridePage, error)
+}
+
+// OverridePage is a part of the overrides of a rule set.
+type OverridePage struct {
+	Overrides []Override
+	// Damaged says why entries of the source could not be read, by the ids of the overrides.
+	Damaged map[string]error
+	// Revision is the last revision that was read, of a page of changes.
+	Revision int64
+	// Next is the position after which the next page of a list begins. It is empty if there
+	// is none.
+	Next string
 }
 
 // OverrideEditor is where overrides can be written.
 type OverrideEditor interface {
 	Overrides
-	// PutOverrides writes overrides of a rule set, at most [MaxPage], and deletes those that
-	// are Deleted. A change with a Revision is for an override at this revision, and one
-	// with -1 for an override that does not exist. If one is not, the error is an
-	// [*OverrideConflictError], and nothing is written. It returns the last revision.
+	// PutOverrides writes overrides of a rule set, at most [MaxPage] different ones, and
+	// deletes those that are Deleted. A change with a Revision is for an override at this
+	// revision, and one with -1 for an override that does not exist. If one is not, the error
+	// is an [*OverrideConflictError], and nothing is written. The source sets At. It returns
+	// the last revision of the rule set's overrides.
 	PutOverrides(ctx context.Context, ruleSet string, changes []Override) (revision int64, err error)
 }
 
@@ -161,7 +177,8 @@ func (r *Rule) Overridden(times Times, bands []Band) ([]Band, error) {
 			given.Kind, b.Kind = cmp.Or(given.Kind, TokenBucket), cmp.Or(b.Kind, TokenBucket)
 			b.Capacity, b.RefillTokens = given.Capacity, given.RefillTokens
 			if given != *b {
-				return nil, fmt.Errorf("band %d has another label, kind or period than %s of the rule", i, printable.Quote(r.Bands[i].Name()))
+				return nil, fmt.Errorf("band %d has another label, kind or period than %s of the rule",
+					i, printable.Quote(r.Bands[i].Name()))
 			}
 		} else if err := b.multiply(times); err != nil {
 			return nil, err
@@ -175,14 +192,25 @@ func (r *Rule) Overridden(times Times, bands []Band) ([]Band, error) {
 
 // ID names the override by its rule and identity: 32 hexadecimal digits.
 func (o *Override) ID() string {
-	hash := sha256.New()
-	write := func(s string) { _, _ = fmt.Fprintf(hash, "%d:%s", len(s), s) } // never fails
+	var text []byte
+	write := func(s string) { text = append(append(strconv.AppendInt(text, int64(len(s)), 10), ':'), s...) }
 	write(o.RuleID)
 	for _, name := range slices.Sorted(maps.Keys(o.Identity)) {
 		write(name)
 		write(o.Identity[name])
 	}
-	return hex.EncodeToString(hash.Sum(nil)[:16])
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:16])
+}
+
+// Position orders the overrides of a rule set: those that end first come before others, and
+// those without an end last.
+func (o *Override) Position() string {
+	end := int64(math.MaxInt64)
+	if !o.Until.IsZero() {
+		end = max(0, o.Until.UnixMicro())
+	}
+	return fmt.Sprintf("%016x%s", end, o.ID())
 }
 
 // Check returns an error for an override that no rule could have, and replaces an API key by
@@ -198,9 +226,16 @@ func (o *Override) Check() error {
 	case o.Times < 0:
 		return errors.New("times must be above 0")
 	}
-	bytes := 0
+	if len(o.Bands) > 0 {
+		var found problems
+		validateBands(&Rule{Bands: o.Bands}, reporter{found: &found}.at("bands"))
+		if err := found.err(o.RuleSetID); err != nil {
+			return err
+		}
+	}
+	length := 0
 	for name, value := range o.Identity {
-		if bytes += len(name) + len(value); !isIdentity(name) || !isIdentity(value) || bytes > maxIdentity {
+		if length += len(name) + len(value); !isIdentity(name) || !isIdentity(value) || length > maxIdentity {
 			return fmt.Errorf("the values of an identity must have 1 to %d bytes of UTF-8, and %d together", maxValueLength, maxIdentity)
 		}
 	}
@@ -223,7 +258,7 @@ type OverrideDocument struct {
 	RuleSet  string            `json:"ruleSetId,omitempty" doc:"The rule set."`
 	Rule     string            `json:"ruleId" doc:"The rule whose numbers are replaced."`
 	Identity map[string]string `json:"identity" doc:"The parts of the rule's key: ip, userId, apiKey, attr:NAME and so on."`
-	Times    Times             `json:"times,omitempty" type:"number" doc:"Multiplies capacities and refills: above 0, three decimal places."`
+	Times    Times             `json:"times,omitempty" type:"number" doc:"Multiplies capacities and refills: above 0, three decimals."`
 	Bands    []BandDocument    `json:"bands,omitempty" nullable:"false" doc:"Instead of times: the bands of the rule with other numbers."`
 	Until    *time.Time        `json:"until,omitempty" doc:"When the override ends. The default is never."`
 	Reason   string            `json:"reason,omitempty" doc:"Why."`
@@ -273,7 +308,8 @@ func DecodeOverride(doc map[string]any) (Override, error) {
 	if err := found.err(o.RuleSetID); err != nil {
 		return o, err
 	}
-	return o, o.Check()
+	err := o.Check() // which replaces an API key
+	return o, err
 }
 
 func decodeTimes(value any) (Times, bool) {
@@ -284,6 +320,18 @@ func decodeTimes(value any) (Times, bool) {
 	return t, err == nil
 }
 
+// UnmarshalJSON reads an override as [DecodeOverride] does.
+func (o *Override) UnmarshalJSON(text []byte) (err error) {
+	var doc map[string]any
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	if err := decoder.Decode(&doc); err != nil {
+		return err
+	}
+	*o, err = DecodeOverride(doc)
+	return err
+}
+
 // CheckBase returns an [*OverrideConflictError] if a change is not for the override as it is
 // now. Revision 0 is for any.
 func (o *Override) CheckBase(current int64) error {
@@ -291,4 +339,32 @@ func (o *Override) CheckBase(current int64) error {
 		return nil
 	}
 	return &OverrideConflictError{ID: o.ID(), Base: max(0, o.Revision), Current: current}
+}
+
+// CheckOverrides returns changes of a rule set as an editor keeps them, or why it must not.
+// Editors call it before they write.
+func CheckOverrides(ruleSet string, changes []Override) ([]Override, error) {
+	if len(changes) > MaxPage {
+		return nil, fmt.Errorf("a change can have %d overrides, not %d", MaxPage, len(changes))
+	}
+	own, seen := slices.Clone(changes), make(map[string]bool, len(changes))
+	for i := range own {
+		o := &own[i]
+		o.RuleSetID = cmp.Or(o.RuleSetID, ruleSet)
+		o.Identity, o.Bands = maps.Clone(o.Identity), slices.Clone(o.Bands)
+		err := o.Check()
+		id := o.ID()
+		switch {
+		case err != nil:
+		case o.RuleSetID != ruleSet:
+			err = fmt.Errorf("it is of rule set %q, not of %q", o.RuleSetID, ruleSet)
+		case seen[id]:
+			err = errors.New("the same override is among them twice")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("override %d of %d: %w", i+1, len(own), err)
+		}
+		seen[id] = true
+	}
+	return own, nil
 }

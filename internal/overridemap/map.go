@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"sync"
 	"time"
@@ -18,7 +17,7 @@ const maxDeleted = 1_000
 
 // Map is the overrides of rule sets. Its zero value is empty.
 type Map struct {
-	mu   sync.RWMutex
+	mu   sync.Mutex
 	sets map[string]*overrides
 }
 
@@ -27,15 +26,32 @@ var _ rules.OverrideEditor = (*Map)(nil)
 type overrides struct {
 	revision int64
 	// forgotten is the last revision of a deletion that is not known any more.
-	forgotten     int64
-	byID          map[string]rules.Override
-	there, before int // how many there are, and how many were deleted
+	forgotten int64
+	byID      map[string]rules.Override
+	deleted   int // how many of them
+	// changes are in the order of their revisions. Those that others have replaced are among
+	// them.
+	changes []change
+	// listed are those that exist, by position. It is nil after a change.
+	listed []listed
+}
+
+type change struct {
+	revision int64
+	id       string
+}
+
+type listed struct{ position, id string }
+
+// of returns the overrides of a rule set.
+func (m *Map) of(ruleSet string) *overrides {
+	return cmp.Or(m.sets[ruleSet], &overrides{byID: map[string]rules.Override{}})
 }
 
 // OverrideRevisions implements [rules.Overrides].
 func (m *Map) OverrideRevisions(ctx context.Context, ruleSets []string) (map[string]int64, error) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	revisions := map[string]int64{}
 	for _, id := range ruleSets {
 		if s := m.sets[id]; s != nil {
@@ -46,98 +62,100 @@ func (m *Map) OverrideRevisions(ctx context.Context, ruleSets []string) (map[str
 }
 
 // OverrideChanges implements [rules.Overrides].
-func (m *Map) OverrideChanges(ctx context.Context, ruleSet string, after int64, limit int) ([]rules.Override, error) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	s := m.sets[ruleSet]
+func (m *Map) OverrideChanges(ctx context.Context, ruleSet string, after int64, limit int) (page rules.OverridePage, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.of(ruleSet)
 	switch {
-	case ctx.Err() != nil || s == nil:
-		return nil, ctx.Err()
-	case after != 0 && after < s.forgotten || after > s.revision:
-		return nil, rules.ErrOverridesLost
+	case ctx.Err() != nil:
+		return page, ctx.Err()
+	case after < s.forgotten || after > s.revision:
+		return page, rules.ErrOverridesLost
 	}
-	return s.page(limit,
-		func(o *rules.Override) bool { return o.Revision > after && (after > 0 || !o.Deleted) },
-		func(a, b rules.Override) int { return cmp.Compare(a.Revision, b.Revision) }), nil
-}
-
-// page returns the first overrides of those that are chosen.
-func (s *overrides) page(limit int, chosen func(*rules.Override) bool, order func(a, b rules.Override) int) []rules.Override {
-	var page []rules.Override
-	for _, o := range s.byID {
-		if chosen(&o) {
-			page = append(page, o)
+	page.Revision = s.revision
+	first, _ := slices.BinarySearchFunc(s.changes, after+1, func(c change, revision int64) int { return cmp.Compare(c.revision, revision) })
+	for _, c := range s.changes[first:] {
+		if o := s.byID[c.id]; o.Revision == c.revision {
+			page.Overrides = append(page.Overrides, o)
+		}
+		if len(page.Overrides) == rules.PageSize(limit) {
+			page.Revision = c.revision
+			break
 		}
 	}
-	slices.SortFunc(page, order)
-	return page[:min(len(page), rules.PageSize(limit))]
+	return page, nil
 }
 
 // Override implements [rules.Overrides].
 func (m *Map) Override(ctx context.Context, ruleSet, id string) (rules.Override, error) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	if s := m.sets[ruleSet]; s != nil {
-		if o, ok := s.byID[id]; ok && !o.Deleted {
-			return o, ctx.Err()
-		}
-	}
-	if ctx.Err() != nil {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	o, ok := m.of(ruleSet).byID[id]
+	switch {
+	case ctx.Err() != nil:
 		return rules.Override{}, ctx.Err()
+	case !ok || o.Deleted:
+		return rules.Override{}, fmt.Errorf("override %s: %w", id, rules.ErrNotFound)
 	}
-	return rules.Override{}, fmt.Errorf("override %s: %w", id, rules.ErrNotFound)
+	return o, nil
 }
 
 // ListOverrides implements [rules.Overrides].
-func (m *Map) ListOverrides(ctx context.Context, ruleSet, after string, limit int) ([]rules.Override, error) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	s := m.sets[ruleSet]
-	if s == nil || ctx.Err() != nil {
-		return nil, ctx.Err()
+func (m *Map) ListOverrides(ctx context.Context, ruleSet, after string, limit int) (page rules.OverridePage, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.of(ruleSet)
+	if ctx.Err() != nil {
+		return page, ctx.Err()
 	}
-	last, ok := s.byID[after]
-	if after != "" && !ok {
-		return nil, fmt.Errorf("override %s: %w", after, rules.ErrNotFound)
-	}
-	return s.page(limit,
-		func(o *rules.Override) bool { return !o.Deleted && (after == "" || byEnd(last, *o) < 0) }, byEnd), nil
-}
-
-func byEnd(a, b rules.Override) int {
-	end := func(o *rules.Override) int64 {
-		if o.Until.IsZero() {
-			return math.MaxInt64
+	if s.listed == nil {
+		for id, o := range s.byID {
+			if !o.Deleted {
+				s.listed = append(s.listed, listed{o.Position(), id})
+			}
 		}
-		return o.Until.UnixMicro()
+		slices.SortFunc(s.listed, func(a, b listed) int { return cmp.Compare(a.position, b.position) })
 	}
-	return cmp.Or(cmp.Compare(end(&a), end(&b)), cmp.Compare(a.ID(), b.ID()))
+	first, found := slices.BinarySearchFunc(s.listed, after, func(l listed, after string) int { return cmp.Compare(l.position, after) })
+	if found {
+		first++
+	}
+	for _, l := range s.listed[first:min(len(s.listed), first+rules.PageSize(limit))] {
+		page.Overrides = append(page.Overrides, s.byID[l.id])
+		page.Next = l.position
+	}
+	if len(page.Overrides) < rules.PageSize(limit) {
+		page.Next = ""
+	}
+	return page, nil
 }
 
 // PutOverrides implements [rules.OverrideEditor].
 func (m *Map) PutOverrides(ctx context.Context, ruleSet string, changes []rules.Override) (revision int64, err error) {
+	if changes, err = rules.CheckOverrides(ruleSet, changes); err != nil {
+		return 0, err
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s := m.sets[ruleSet]
-	if s == nil {
-		s = &overrides{byID: map[string]rules.Override{}}
-	}
+	s := m.of(ruleSet)
 	added := 0
 	for i := range changes {
 		o := &changes[i]
-		id := o.ID()
-		was, exists := s.byID[id]
+		was, exists := s.byID[o.ID()]
 		if exists = exists && !was.Deleted; !exists {
 			was.Revision = 0
 		}
 		if err := o.CheckBase(was.Revision); err != nil {
 			return 0, err
 		}
-		if !exists && !o.Deleted {
+		switch {
+		case exists && o.Deleted:
+			added--
+		case !exists && !o.Deleted:
 			added++
 		}
 	}
-	if s.there+added > rules.MaxOverrides {
+	if added > 0 && s.there()+added > rules.MaxOverrides {
 		return 0, rules.ErrTooManyOverrides
 	}
 	if ctx.Err() != nil {
@@ -146,12 +164,18 @@ func (m *Map) PutOverrides(ctx context.Context, ruleSet string, changes []rules.
 	for _, o := range changes {
 		s.put(o)
 	}
+	s.forget()
 	if m.sets == nil {
 		m.sets = map[string]*overrides{}
 	}
-	m.sets[ruleSet] = s
+	if s.revision > 0 {
+		m.sets[ruleSet] = s
+	}
 	return s.revision, nil
 }
+
+// there returns how many overrides exist.
+func (s *overrides) there() int { return len(s.byID) - s.deleted }
 
 func (s *overrides) put(o rules.Override) {
 	id := o.ID()
@@ -160,33 +184,29 @@ func (s *overrides) put(o rules.Override) {
 		return
 	}
 	s.revision++
-	o.Revision = s.revision
-	if o.At.IsZero() {
-		o.At = time.Now()
-	}
-	s.byID[id] = o
+	o.Revision, o.At = s.revision, time.Now().UTC()
+	s.byID[id], s.listed = o, nil
+	s.changes = append(s.changes, change{o.Revision, id})
 	if known && was.Deleted {
-		s.before--
-	} else if known {
-		s.there--
+		s.deleted--
 	}
 	if o.Deleted {
-		s.before++
-	} else {
-		s.there++
-	}
-	if s.before > s.there+maxDeleted {
-		s.forget()
+		s.deleted++
 	}
 }
 
-// forget forgets what was deleted.
+// forget forgets what was deleted, and changes that others have replaced, if they are many.
 func (s *overrides) forget() {
-	for id, o := range s.byID {
-		if o.Deleted {
-			s.forgotten = max(s.forgotten, o.Revision)
-			delete(s.byID, id)
+	if s.deleted > s.there()+maxDeleted {
+		for id, o := range s.byID {
+			if o.Deleted {
+				s.forgotten = max(s.forgotten, o.Revision)
+				delete(s.byID, id)
+			}
 		}
+		s.deleted = 0
 	}
-	s.before = 0
+	if len(s.changes) > 2*len(s.byID)+maxDeleted {
+		s.changes = slices.DeleteFunc(s.changes, func(c change) bool { return s.byID[c.id].Revision != c.revision })
+	}
 }

@@ -141,3 +141,9 @@ func TestHistory_PageSize(t *testing.T) {
 		}
 	}
 }
+
+func TestConformance_Overrides(t *testing.T) {
+	rulestest.RunOverrides(t, func(testing.TB) rulestest.Subject {
+		return rulestest.Subject{Overrides: memrules.New(memrules.Config{}), Changes: 500}
+	})
+}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -107,7 +108,9 @@ func TestACL_ReadOnly(t *testing.T) {
 	srv := testenv.StartStandalone(t, aclConfig(all))
 	s := newSource(t, dial(t, toServer(t, srv)), Config{Prefix: "fluxgate"})
 	mustPut(t, s, ruleSet(t, "limits", "first"), 0)
-	without(t, []*testenv.Server{srv}, all, "+hset", "+hdel", "+zadd", "+zrem", "+hlen", "+zcard", "+time")
+	o := override("a", 2_000)
+	mustOverride(t, s, o)
+	without(t, []*testenv.Server{srv}, all, "+hset", "+hdel", "+zadd", "+zrem", "+hlen", "+zcard", "+zscore", "+time")
 	ctx := t.Context()
 	if heads, err := s.Revisions(ctx, []string{"limits"}); err != nil || len(heads) != 1 {
 		t.Error(heads, err)
@@ -124,8 +127,23 @@ func TestACL_ReadOnly(t *testing.T) {
 	if history, err := s.History(ctx, "limits", 0, 0); err != nil || len(history) != 1 {
 		t.Error(history, err)
 	}
+	if revisions, err := s.OverrideRevisions(ctx, []string{"limits"}); err != nil || len(revisions) != 1 {
+		t.Error(revisions, err)
+	}
+	if page, err := s.OverrideChanges(ctx, "limits", 0, 0); err != nil || len(page.Overrides) != 1 {
+		t.Error(page, err)
+	}
+	if page, err := s.ListOverrides(ctx, "limits", "", 0); err != nil || len(page.Overrides) != 1 {
+		t.Error(page, err)
+	}
+	if _, err := s.Override(ctx, "limits", o.ID()); err != nil {
+		t.Error(err)
+	}
 	if _, err := s.Put(ctx, ruleSet(t, "limits", "second"), by(1, "")); err == nil {
 		t.Error("a read-only user can write")
+	}
+	if _, err := s.PutOverrides(ctx, "limits", []rules.Override{o}); err == nil {
+		t.Error("a read-only user can write overrides")
 	}
 	without(t, []*testenv.Server{srv}, all)
 	consistent(t, srv, s)

@@ -4,7 +4,7 @@
 // A change is one Lua script and is atomic. Each change has a token, so that a
 // client can send an unanswered change again: it is made once and does not conflict
 // with itself. Times are those of the server. Reading revisions is one HMGET with a
-// few bytes for each rule set.
+// few bytes for each rule set. The overrides of rule sets are kept in the same way.
 //
 // # Keys in Redis
 //
@@ -21,6 +21,17 @@
 //	documents:RULESET hash    revision         the rule set as JSON
 //	changes:RULESET   hash    token            the revision of the change
 //
+// Overrides have keys of their own:
+//
+//	key                      type  field or member  value or score
+//	override-revisions       hash  rule set         revision of its last change
+//	override-forgotten       hash  rule set         revision of the last forgotten deletion
+//	overrides:RULESET        hash  override         its entry, see below
+//	override-changes:RULESET zset  override         revision of its last change
+//	override-deleted:RULESET zset  override         the same, of deleted ones only
+//	override-list:RULESET    zset  end and override 0
+//	override-tokens:RULESET  zset  token            the revision after the change
+//
 // A line of history is three or more lines of text:
 //
 //	7 put 1767225600000000 GZ4MWTTKUBFGQ2CGE7Z6RIIYUC
@@ -31,6 +42,15 @@
 // change; then the author; the rest is the comment. Damaged data is an error that
 // names the rule set and the revision.
 //
+// The entry of an override is two lines: its revision, its end in microseconds since 1970
+// with 16 hexadecimal digits (7fffffffffffffff for none) or deleted, and when it was
+// written; then the override as JSON. An override that is damaged is reported beside the
+// others, and a change of it without a base revision repairs it.
+//
+// A deleted override stays, so that readers of changes learn of it. The oldest deleted ones
+// are forgotten when there are more of them than overrides and 1,000; a reader that is
+// so far behind reads all of them.
+//
 // # Memory
 //
 // A revision takes the length of its JSON and its comment, and about 250 bytes.
@@ -40,17 +60,21 @@
 // maxmemory-policy that evicts keys without expiry (allkeys-…) can delete rules:
 // use noeviction or one of volatile-….
 //
+// An override takes about 700 bytes, and a deleted one as much.
+//
 // # Data loss
 //
 // If Redis has lost its data, processes keep the rules they have: a missing rule set
 // is not a deletion. Redis answers before a change is on replicas and disk. So after
 // a failover, or a restart without appendfsync always, check whether the last change
 // exists. If it does not, the next change gets the same revision, and processes that
-// had loaded the lost change see no difference until the change after that.
+// had loaded the lost change see no difference until the change after that. A process that
+// had loaded lost changes of overrides reads all of them when it sees a lower revision, and
+// otherwise keeps the lost changes until these overrides change again.
 // min-replicas-to-write 1 makes that window small.
 //
 // A client that reads from replicas (ReadOnly of a cluster's options) may see
-// revisions late. Everything but Revisions is always read from masters. While the
+// revisions late. Everything but revisions is always read from masters. While the
 // slot of the rules moves to another server of a cluster, operations on keys that
 // have not moved yet and changes that create a key fail with TRYAGAIN.
 //
@@ -59,7 +83,7 @@
 // docs/redis.md has it, tested as written there, on one server and in a cluster. Every
 // command is needed, except that without COMMAND a cluster client only repeats it before
 // every call and logs the error. A user who only reads rules does not need hset, hdel,
-// zadd, zrem, hlen, zcard and time.
+// zadd, zrem, hlen, zcard, zscore and time.
 //
 // KEYS, SCAN and FLUSH commands are never sent. The client also sends commands for
 // its options, such as SELECT for a database, and CLIENT SETINFO unless

@@ -197,5 +197,5 @@ func everything(ctx context.Context, t testing.TB, s *Source) error {
 	} else if len(history) != min(4, s.config.History) {
 		return fmt.Errorf("the history has %d entries", len(history))
 	}
-	return nil
+	return everyOverride(ctx, s, id)
 }

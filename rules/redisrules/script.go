@@ -17,11 +17,23 @@ var (
 	listLua string
 	//go:embed lua/history.lua
 	historyLua string
+	//go:embed lua/putoverrides.lua
+	putOverridesLua string
+	//go:embed lua/overridechanges.lua
+	overrideChangesLua string
+	//go:embed lua/listoverrides.lua
+	listOverridesLua string
 
 	commitScript  = redis.NewScript(commitLua)
 	loadScript    = redis.NewScript(loadLua)
 	listScript    = redis.NewScript(listLua)
 	historyScript = redis.NewScript(historyLua)
+
+	putOverridesScript    = redis.NewScript(putOverridesLua)
+	overrideChangesScript = redis.NewScript(overrideChangesLua)
+	listOverridesScript   = redis.NewScript(listOverridesLua)
+	// overrideScript is a script because a client may send a command to a replica.
+	overrideScript = redis.NewScript(`return { redis.call('HGET', KEYS[1], ARGV[1]) }`)
 )
 
 // reply is the result of a script: a string or nil in each element.

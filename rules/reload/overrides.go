@@ -3,8 +3,11 @@ package reload
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"log/slog"
+	"maps"
+	"slices"
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
@@ -78,60 +81,108 @@ func (r *Reloader) updateOverrides(
 		s.overrides = overridesKnown{}
 		return nil
 	}
-	known := s.overrides
+	known := &s.overrides
 	whole := known.set == nil || known.in != table || known.set != set && table.Stale(set)
-	if s.overrides.set, s.overrides.in = set, table; !whole && known.revision == revision {
-		return nil
+	switch {
+	case revision == 0 && known.revision > 0:
+		return errOverridesMissing
+	case known.revision == revision && (!whole || revision == 0):
+		known.set, known.in = set, table
+		return known.damage()
 	}
-	next, changes, err := known.revision, 0, error(nil)
+	read := overrideReader{r, source, s.id, known, revision, 0}
+	known.set = nil // if this fails, read all of them again
+	err := rules.ErrOverridesLost
 	if !whole {
-		for page, failed := range r.overridePages(ctx, source, s.id, &next) {
+		err = nil
+		for page, failed := range read.since(ctx, known.revision) {
 			if err = failed; err != nil {
 				break
 			}
-			changes += len(page)
 			table.Apply(set, page)
 		}
 	}
-	if whole || errors.Is(err, rules.ErrOverridesLost) {
-		next = 0
-		err = table.Load(set, r.overridePages(ctx, source, s.id, &next))
-		changes = table.Len()
+	if errors.Is(err, rules.ErrOverridesLost) {
+		known.damaged = nil
+		err = table.Load(set, read.all(ctx))
+		read.changes = table.Len()
 	}
 	if err != nil {
-		s.overrides.set = nil // read all of them again
 		return err
 	}
-	s.overrides.revision = max(next, revision)
-	if changes > 0 {
+	known.set, known.in = set, table
+	if read.changes > 0 {
 		r.counts.add(&r.counts.Overrides)
-		r.log(s, slog.LevelInfo, "overrides changed", "changes", changes, "revision", s.overrides.revision)
+		r.log(s, slog.LevelInfo, "overrides changed", "changes", read.changes, "revision", known.revision)
 	}
-	return nil
+	return known.damage()
 }
 
-// overridePages reads the changes after a revision, and sets it to that of the last one.
-func (r *Reloader) overridePages(ctx context.Context, source rules.Overrides, id string, after *int64) iter.Seq2[[]rules.Override, error] {
+// errOverridesMissing is about a source that has lost its data: if the overrides had been
+// deleted it would have a revision.
+var errOverridesMissing = errors.New("the source has lost its overrides")
+
+// overrideReader reads the overrides of a rule set.
+type overrideReader struct {
+	*Reloader
+	source  rules.Overrides
+	ruleSet string
+	known   *overridesKnown
+	head    int64 // of the source, before anything was read
+	changes int
+}
+
+// all reads all overrides: those of the list, and then those that changed meanwhile.
+func (o *overrideReader) all(ctx context.Context) iter.Seq2[[]rules.Override, error] {
+	return func(yield func([]rules.Override, error) bool) {
+		for after, more := "", true; more; {
+			page, err := o.read(ctx, func(ctx context.Context) (rules.OverridePage, error) {
+				return o.source.ListOverrides(ctx, o.ruleSet, after, rules.MaxPage)
+			})
+			if !yield(page.Overrides, err) || err != nil {
+				return
+			}
+			after, more = page.Next, page.Next != ""
+		}
+		o.since(ctx, o.head)(yield)
+	}
+}
+
+// since reads the changes since a revision.
+func (o *overrideReader) since(ctx context.Context, revision int64) iter.Seq2[[]rules.Override, error] {
 	return func(yield func([]rules.Override, error) bool) {
 		for {
-			var page []rules.Override
-			err := r.call(ctx, func(ctx context.Context) (err error) {
-				page, err = source.OverrideChanges(ctx, id, *after, rules.MaxPage)
-				return err
+			page, err := o.read(ctx, func(ctx context.Context) (rules.OverridePage, error) {
+				return o.source.OverrideChanges(ctx, o.ruleSet, revision, rules.MaxPage)
 			})
-			if err == nil && len(page) > 0 {
-				*after = page[len(page)-1].Revision
+			if !yield(page.Overrides, err) || err != nil {
+				return
 			}
-			if err != nil || len(page) > 0 {
-				if !yield(page, err) {
-					return
-				}
-			}
-			if err != nil || len(page) < rules.MaxPage {
+			revision, o.known.revision = page.Revision, page.Revision
+			if len(page.Overrides)+len(page.Damaged) < rules.MaxPage {
 				return
 			}
 		}
 	}
+}
+
+// read reads a page and notes what is damaged.
+func (o *overrideReader) read(
+	ctx context.Context, call func(context.Context) (rules.OverridePage, error),
+) (page rules.OverridePage, err error) {
+	err = o.call(ctx, func(ctx context.Context) (err error) {
+		page, err = call(ctx)
+		return err
+	})
+	o.changes += len(page.Overrides)
+	for i := range page.Overrides {
+		delete(o.known.damaged, page.Overrides[i].ID())
+	}
+	if o.known.damaged == nil {
+		o.known.damaged = map[string]error{}
+	}
+	maps.Copy(o.known.damaged, page.Damaged)
+	return page, err
 }
 
 // overridesKnown is which overrides of a rule set are in effect.
@@ -139,6 +190,20 @@ type overridesKnown struct {
 	revision int64
 	set      *fluxgate.Compiled // which they were applied to
 	in       *fluxgate.Overrides
+	damaged  map[string]error // why some could not be read, by id
+}
+
+// damage names overrides that could not be read.
+func (o *overridesKnown) damage() error {
+	const most = 3
+	var errs []error
+	for _, id := range slices.Sorted(maps.Keys(o.damaged)) {
+		if len(errs) == most {
+			return fmt.Errorf("%d overrides cannot be read: %w", len(o.damaged), errors.Join(errs...))
+		}
+		errs = append(errs, o.damaged[id])
+	}
+	return errors.Join(errs...)
 }
 
 // dropOverrides drops those of rule sets that are not in memory any more.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -21,9 +23,9 @@ type failingOverrides struct {
 	fails atomic.Bool
 }
 
-func (f *failingOverrides) OverrideChanges(ctx context.Context, ruleSet string, after int64, limit int) ([]rules.Override, error) {
+func (f *failingOverrides) OverrideChanges(ctx context.Context, ruleSet string, after int64, limit int) (rules.OverridePage, error) {
 	if f.fails.Load() {
-		return nil, errors.New("not now")
+		return rules.OverridePage{}, errors.New("not now")
 	}
 	return f.Source.OverrideChanges(ctx, ruleSet, after, limit)
 }
@@ -117,6 +119,116 @@ func TestOverrides(t *testing.T) {
 	}
 	await(0, "acme")
 	for table.Len() > 0 {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// sourceOfOverrides is a source whose overrides can be replaced, and damaged.
+type sourceOfOverrides struct {
+	*memrules.Source
+	now     atomic.Pointer[memrules.Source]
+	damaged atomic.Pointer[string] // the id of an override
+}
+
+func (s *sourceOfOverrides) OverrideRevisions(ctx context.Context, sets []string) (map[string]int64, error) {
+	return s.now.Load().OverrideRevisions(ctx, sets)
+}
+
+func (s *sourceOfOverrides) ListOverrides(ctx context.Context, set, after string, limit int) (rules.OverridePage, error) {
+	page, err := s.now.Load().ListOverrides(ctx, set, after, limit)
+	return s.damage(page), err
+}
+
+func (s *sourceOfOverrides) OverrideChanges(ctx context.Context, set string, after int64, limit int) (rules.OverridePage, error) {
+	page, err := s.now.Load().OverrideChanges(ctx, set, after, limit)
+	return s.damage(page), err
+}
+
+func (s *sourceOfOverrides) damage(page rules.OverridePage) rules.OverridePage {
+	id := s.damaged.Load()
+	for i, o := range page.Overrides {
+		if id != nil && o.ID() == *id {
+			page.Overrides = slices.Delete(page.Overrides, i, i+1)
+			page.Damaged = map[string]error{*id: errors.New("cannot read " + *id)}
+			break
+		}
+	}
+	return page
+}
+
+// All overrides of a source are in effect though it has forgotten deletions and one of them is
+// damaged, which the status says until it is repaired. Those of a source that has lost its
+// data stay in effect.
+func TestOverrides_DamagedAndLost(t *testing.T) {
+	source := &sourceOfOverrides{Source: memrules.New(memrules.Config{})}
+	source.now.Store(source.Source)
+	set := fluxgate.Must(rules.NewSet("api", rules.Rule{ID: "standard", Scope: rules.ScopeUser, Bands: []rules.Band{rules.PerHour(10)}}))
+	if _, err := source.Put(t.Context(), set, rules.Change{Author: "test"}); err != nil {
+		t.Fatal(err)
+	}
+	users := func(name string, times rules.Times) (list []rules.Override) {
+		for i := range rules.MaxPage {
+			list = append(list, rules.Override{
+				RuleID: "standard", Identity: map[string]string{"userId": fmt.Sprint(name, i)}, Times: times, Deleted: times == 0,
+			})
+		}
+		return list
+	}
+	put := func(in *memrules.Source, list []rules.Override) {
+		t.Helper()
+		if _, err := in.PutOverrides(t.Context(), "api", list); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(source.Source, users("a", 2_000))
+	put(source.Source, users("b", 2_000))
+	for i := range 5 {
+		put(source.Source, users(fmt.Sprint("gone-", i, "-"), 2_000))
+		put(source.Source, users(fmt.Sprint("gone-", i, "-"), 0))
+	}
+	hurt := users("a", 2_000)[7]
+	id := hurt.ID()
+	source.damaged.Store(&id)
+	table := fluxgate.NewOverrides(fluxgate.Must(memstore.New(memstore.Config{})), 0)
+	r, err := reload.Start(t.Context(), source, reload.Config{RuleSets: []string{"api"}, Overrides: table, Jitter: -1, Interval: 20 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	const all = 2 * rules.MaxPage
+	status := func() error { return r.Status()[0].OverridesErr }
+	for range 3 { // also while nothing changes
+		if table.Len() != all-1 || status() == nil || !strings.Contains(status().Error(), id) {
+			t.Fatalf("%d overrides are in effect, and the status is %v", table.Len(), status())
+		}
+		if err := r.Reload(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(source.Source, users("more", 2_000)[:1])
+	for table.Len() != all {
+		time.Sleep(time.Millisecond)
+	}
+	if err := r.Reload(t.Context()); err != nil || status() == nil {
+		t.Errorf("after another change: %v, %v", err, status())
+	}
+	source.damaged.Store(nil)
+	put(source.Source, []rules.Override{hurt})
+	for table.Len() != all+1 || status() != nil {
+		time.Sleep(time.Millisecond)
+	}
+
+	source.now.Store(memrules.New(memrules.Config{})) // it has lost its data
+	for status() == nil {
+		time.Sleep(time.Millisecond)
+	}
+	if table.Len() != all+1 {
+		t.Errorf("after the loss of data %d overrides are in effect", table.Len())
+	}
+	restored := memrules.New(memrules.Config{}) // at a revision before the last one
+	put(restored, users("a", 2_000))
+	source.now.Store(restored)
+	for table.Len() != rules.MaxPage || status() != nil {
 		time.Sleep(time.Millisecond)
 	}
 }

@@ -12,9 +12,12 @@
 // to change what it reads:
 //
 //	return rulestest.Subject{Source: source, Write: writeFile, Remove: removeFile}
+//
+// [RunOverrides] is the suite for implementations of [rules.OverrideEditor].
 package rulestest
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -38,6 +41,15 @@ type Subject struct {
 	// Corrupt replaces the document of a rule set without any check. Nil means
 	// that this is not possible.
 	Corrupt func(t testing.TB, id, document string)
+
+	// Overrides is the source, for [RunOverrides].
+	Overrides rules.OverrideEditor
+	// OpenOverrides returns another editor of the same overrides. Nil means that Overrides is
+	// the only one.
+	OpenOverrides func(t testing.TB) rules.OverrideEditor
+	// Stored returns everything that the source has stored, as it is stored. Nil means that
+	// it is in memory only.
+	Stored func(t testing.TB) string
 
 	// History is how many revisions the editor keeps, at least 20. 0 means
 	// [rules.DefaultHistory] or more, and that the bound is not checked: use a
@@ -69,12 +81,28 @@ type Check struct {
 // the same one each time.
 func Run(t *testing.T, open func(t testing.TB) Subject) {
 	t.Helper()
-	for _, c := range Checks() {
+	run(t, Checks(), open)
+}
+
+// RunOverrides does the same for sources of overrides.
+func RunOverrides(t *testing.T, open func(t testing.TB) Subject) {
+	t.Helper()
+	run(t, OverrideChecks(), open)
+}
+
+func run(t *testing.T, checks []Check, open func(t testing.TB) Subject) {
+	t.Helper()
+	for _, c := range checks {
 		t.Run(c.Name, func(t *testing.T) { c.Run(t, open(t)) })
 	}
 }
 
-// Checks returns all checks.
+// OverrideChecks returns all checks of overrides.
+func OverrideChecks() []Check {
+	return slices.Concat(overrideChecks, overrideBatchChecks, overrideListChecks, overrideFollowChecks)
+}
+
+// Checks returns all checks of rule sets.
 func Checks() []Check {
 	var all []Check
 	for _, group := range [][]Check{

@@ -3,6 +3,7 @@ package rulestest_test
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +19,13 @@ func TestChecks_CorrectEditor(t *testing.T) {
 			s := openEditor("")
 			s.Patience = 0
 			if r := record(t, func(t testing.TB) { c.Run(t, s) }); r.failed || r.skipped {
+				t.Errorf("skipped %t, failed %t: %s", r.skipped, r.failed, r.said)
+			}
+		})
+	}
+	for _, c := range rulestest.OverrideChecks() {
+		t.Run(c.Name, func(t *testing.T) {
+			if r := record(t, func(t testing.TB) { c.Run(t, openOverrides("")) }); r.failed || r.skipped {
 				t.Errorf("skipped %t, failed %t: %s", r.skipped, r.failed, r.said)
 			}
 		})
@@ -51,6 +59,7 @@ func TestChecks_FaultyEditor(t *testing.T) {
 	}{
 		{"an editor", openEditor, editorFaults},
 		{"a source", openDocuments, documentFaults},
+		{"a source of overrides", openOverrides, overrideFaults},
 	} {
 		for fault, name := range faulty.faults {
 			noticing[name] = true
@@ -64,7 +73,7 @@ func TestChecks_FaultyEditor(t *testing.T) {
 			})
 		}
 	}
-	for _, c := range rulestest.Checks() {
+	for _, c := range slices.Concat(rulestest.Checks(), rulestest.OverrideChecks()) {
 		if !noticing[c.Name] {
 			t.Errorf("no fault tests the check %q", c.Name)
 		}
@@ -86,11 +95,14 @@ func TestChecks_InvalidSubject(t *testing.T) {
 			t.Errorf("%s is accepted", name)
 		}
 	}
+	if r := record(t, func(t testing.TB) { rulestest.OverrideChecks()[0].Run(t, editor) }); !r.failed {
+		t.Error("a source without overrides is accepted")
+	}
 }
 
 func find(t *testing.T, name string) rulestest.Check {
 	t.Helper()
-	for _, c := range rulestest.Checks() {
+	for _, c := range slices.Concat(rulestest.Checks(), rulestest.OverrideChecks()) {
 		if c.Name == name {
 			return c
 		}

@@ -27,18 +27,15 @@ func (a *API) registerOverrides() {
 func (a *API) listOverrides(ctx context.Context, in *struct {
 	RuleSetPath
 	Page
-	After string `query:"after" pattern:"^[0-9a-f]{32}$" doc:"The last override of the previous page."`
+	After string `query:"after" pattern:"^[0-9a-f]{48}$" doc:"The value of next of the previous page."`
 }) (*admin.Overrides, error) {
 	found, err := a.config.Operator.ListOverrides(ctx, in.RuleSet, in.After, in.Limit)
 	if err != nil {
 		return nil, err
 	}
-	out := &admin.Overrides{Overrides: make([]rules.OverrideDocument, len(found))}
-	for i := range found {
-		out.Overrides[i] = found[i].Document()
-	}
-	if len(found) == in.Limit {
-		out.Next = out.Overrides[len(found)-1].ID
+	out := &admin.Overrides{Overrides: make([]rules.OverrideDocument, len(found.Overrides)), Next: found.Next}
+	for i := range found.Overrides {
+		out.Overrides[i] = found.Overrides[i].Document()
 	}
 	return out, nil
 }

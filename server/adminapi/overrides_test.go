@@ -113,7 +113,7 @@ func TestOverrides_Invalid(t *testing.T) {
 		}
 	}
 	r.send(t, http.MethodPut, mine+"/overrides", `[]`).want(t, http.StatusBadRequest)
-	if all, err := r.rules.ListOverrides(t.Context(), "mine", "", 10); err != nil || len(all) > 0 {
+	if all, err := r.rules.ListOverrides(t.Context(), "mine", "", 10); err != nil || len(all.Overrides) > 0 {
 		t.Errorf("%v were written: %v", all, err)
 	}
 	many := strings.Repeat(ok+",", admin.MaxOverrides) + ok

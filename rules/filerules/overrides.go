@@ -1,0 +1,125 @@
+package filerules
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/fluxgate/fluxgate/internal/overridemap"
+	"github.com/fluxgate/fluxgate/rules"
+)
+
+// overrideFile is a file of overrides.
+type overrideFile struct {
+	overridemap.Map // of the last valid content
+
+	file *Source // nil if there is no file; it has no rule sets
+	sets map[string]bool
+}
+
+// openOverrides returns the overrides of a file, which may have no name.
+func openOverrides(path string, config Config) (*overrideFile, error) {
+	o := &overrideFile{sets: map[string]bool{}}
+	if path == "" {
+		return o, nil
+	}
+	config.Overrides, config.Parse = "", func(_ string, data []byte) ([]*rules.Set, error) {
+		list, err := rules.ParseOverrides(bytes.NewReader(data), "")
+		if err == nil {
+			err = o.replace(list)
+		}
+		return nil, err
+	}
+	var err error
+	o.file, err = Open(path, config)
+	return o, err
+}
+
+// update reads the file if it has changed. The error is that of its content.
+func (o *overrideFile) update(ctx context.Context) (*state, error) {
+	if o.file == nil {
+		return nil, ctx.Err()
+	}
+	now, err := o.file.refresh(ctx)
+	if err != nil {
+		err = fmt.Errorf("reading overrides; the last valid ones stay in effect: %w", err)
+	}
+	return now, err
+}
+
+// OverrideRevisions implements [rules.Overrides]. It returns an error while the file has a
+// problem.
+func (s *Source) OverrideRevisions(ctx context.Context, ruleSets []string) (map[string]int64, error) {
+	if _, err := s.overrides.update(ctx); err != nil {
+		return nil, err
+	}
+	return s.overrides.OverrideRevisions(ctx, ruleSets)
+}
+
+// OverrideChanges implements [rules.Overrides], for the last valid content of the file.
+func (s *Source) OverrideChanges(ctx context.Context, ruleSet string, after int64, limit int) (rules.OverridePage, error) {
+	return s.overrides.OverrideChanges(ctx, ruleSet, after, limit)
+}
+
+// Override implements [rules.Overrides], for the last valid content of the file.
+func (s *Source) Override(ctx context.Context, ruleSet, id string) (rules.Override, error) {
+	return s.overrides.Override(ctx, ruleSet, id)
+}
+
+// ListOverrides implements [rules.Overrides], for the last valid content of the file.
+func (s *Source) ListOverrides(ctx context.Context, ruleSet, after string, limit int) (rules.OverridePage, error) {
+	return s.overrides.ListOverrides(ctx, ruleSet, after, limit)
+}
+
+// replace makes these all overrides. Those that stay the same keep their revision.
+func (o *overrideFile) replace(list []rules.Override) error {
+	ctx := context.Background() // all of them or none
+	next := map[string][]rules.Override{}
+	for ruleSet := range o.sets {
+		next[ruleSet] = nil
+	}
+	for _, l := range list {
+		next[l.RuleSetID], o.sets[l.RuleSetID] = append(next[l.RuleSetID], l), true
+	}
+	for ruleSet, list := range next {
+		changes, err := o.changes(ctx, ruleSet, list)
+		if err != nil {
+			return err
+		}
+		for part := range slices.Chunk(changes, rules.MaxPage) {
+			if _, err := o.PutOverrides(ctx, ruleSet, part); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// changes returns what makes these the overrides of a rule set, deletions first: there is a
+// bound on how many there are.
+func (o *overrideFile) changes(ctx context.Context, ruleSet string, list []rules.Override) (changes []rules.Override, err error) {
+	next := make(map[string]*rules.Override, len(list))
+	for i := range list {
+		next[list[i].ID()] = &list[i]
+	}
+	for after, more := "", true; more; {
+		page, err := o.ListOverrides(ctx, ruleSet, after, rules.MaxPage)
+		if err != nil {
+			return nil, err
+		}
+		for _, was := range page.Overrides {
+			switch now := next[was.ID()]; {
+			case now == nil:
+				changes = append(changes, rules.Override{RuleSetID: ruleSet, RuleID: was.RuleID, Identity: was.Identity, Deleted: true})
+			case now.Times == was.Times && slices.Equal(now.Bands, was.Bands) && now.Until.Equal(was.Until) && now.Reason == was.Reason:
+				delete(next, was.ID())
+			}
+		}
+		after, more = page.Next, page.Next != ""
+	}
+	for _, now := range next {
+		changes = append(changes, *now)
+	}
+	return changes, nil
+}
