@@ -211,6 +211,42 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/rule-sets/{ruleSet}/overrides": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the overrides of a rule set */
+        get: operations["list-overrides"];
+        /** Write, replace and delete overrides */
+        put: operations["put-overrides"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/rule-sets/{ruleSet}/overrides/{override}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read an override */
+        get: operations["get-override"];
+        put?: never;
+        post?: never;
+        /** Delete an override */
+        delete: operations["delete-override"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/rule-sets/{ruleSet}/revisions": {
         parameters: {
             query?: never;
@@ -747,6 +783,79 @@ export interface components {
              */
             stepSeconds: number;
         };
+        OverrideDocument: {
+            /**
+             * Format: date-time
+             * @description When it was written.
+             */
+            readonly at?: string;
+            /** @description Who wrote it. */
+            readonly author?: string;
+            /** @description Instead of times: the bands of the rule with other numbers. */
+            bands?: components["schemas"]["BandDocument"][];
+            /** @description In a change: delete it. */
+            deleted?: boolean;
+            /** @description Names the rule and the identity. */
+            readonly id?: string;
+            /** @description The parts of the rule's key: ip, userId, apiKey, attr:NAME and so on. */
+            identity: {
+                [key: string]: string;
+            };
+            /** @description Why. */
+            reason?: string;
+            /**
+             * Format: int64
+             * @description In a change: the revision that it is based on.
+             */
+            revision?: number;
+            /** @description The rule whose numbers are replaced. */
+            ruleId: string;
+            /** @description The rule set. */
+            ruleSetId?: string;
+            /**
+             * Format: int64
+             * @description Multiplies capacities and refills: above 0, three decimals.
+             */
+            times?: number;
+            /**
+             * Format: date-time
+             * @description When the override ends. The default is never.
+             */
+            until?: string;
+        };
+        OverrideStatus: {
+            /** @description Or its own bands. */
+            bands?: components["schemas"]["BandDocument"][];
+            /**
+             * Format: int64
+             * @description What capacities and refills are multiplied with.
+             */
+            times?: number;
+            /**
+             * Format: date-time
+             * @description When it ends. Absent for never.
+             */
+            until?: string;
+        };
+        Overrides: {
+            /** @description The value of after for the next page; absent on the last. */
+            next?: string;
+            /** @description Those that end first are first, those without an end last. */
+            overrides: components["schemas"]["OverrideDocument"][];
+        };
+        OverridesChange: {
+            /** @description Each replaces one of the same rule and identity. */
+            overrides: components["schemas"]["OverrideDocument"][];
+        };
+        OverridesChanged: {
+            /** @description The ids of the overrides, in the order they were sent. */
+            ids: string[];
+            /**
+             * Format: int64
+             * @description The last revision; absent if nothing was written.
+             */
+            revision?: number;
+        };
         Peek: {
             /** @description A request of the caller. */
             request: components["schemas"]["Request"];
@@ -1231,6 +1340,8 @@ export interface components {
             measure?: string;
             /** @description The parts that are missing in the request. */
             missing?: string[];
+            /** @description The override that applies to the caller. */
+            override?: components["schemas"]["OverrideStatus"];
             /**
              * Format: int64
              * @description Higher first.
@@ -1761,6 +1872,8 @@ export interface operations {
             query?: {
                 /** @description The reason, for the history. */
                 comment?: string;
+                /** @description Make the change although overrides do not fit the new rules. */
+                force?: boolean;
             };
             header?: {
                 /** @description The ETag of the rule set that the change is based on, or * for the current one. */
@@ -1905,6 +2018,8 @@ export interface operations {
             query?: {
                 /** @description The reason, for the history. */
                 comment?: string;
+                /** @description Make the change although overrides do not fit the new rules. */
+                force?: boolean;
             };
             header?: {
                 /** @description The ETag of the rule set that the change is based on, or * for the current one. */
@@ -2590,6 +2705,375 @@ export interface operations {
             };
         };
     };
+    "list-overrides": {
+        parameters: {
+            query?: {
+                /** @description The most entries to return. */
+                limit?: number;
+                /** @description The value of next of the previous page. */
+                after?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The rule set. */
+                ruleSet: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Overrides"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "put-overrides": {
+        parameters: {
+            query?: {
+                /** @description Only check them. */
+                dryRun?: boolean;
+            };
+            header?: never;
+            path: {
+                /** @description The rule set. */
+                ruleSet: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["OverridesChange"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OverridesChanged"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Precondition Failed */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Precondition Required */
+            428: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-override": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The rule set. */
+                ruleSet: string;
+                /** @description The id of the override. */
+                override: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OverrideDocument"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "delete-override": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The rule set. */
+                ruleSet: string;
+                /** @description The id of the override. */
+                override: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OverridesChanged"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     "list-revisions": {
         parameters: {
             query?: {
@@ -2756,6 +3240,8 @@ export interface operations {
             query?: {
                 /** @description The reason, for the history. */
                 comment?: string;
+                /** @description Make the change although overrides do not fit the new rules. */
+                force?: boolean;
             };
             header?: {
                 /** @description The ETag of the rule set that the change is based on, or * for the current one. */
@@ -2963,6 +3449,8 @@ export interface operations {
             query?: {
                 /** @description The reason, for the history. */
                 comment?: string;
+                /** @description Make the change although overrides do not fit the new rules. */
+                force?: boolean;
             };
             header?: {
                 /** @description The ETag of the rule set that the change is based on, or * for the current one. */
@@ -3178,6 +3666,8 @@ export interface operations {
             query?: {
                 /** @description The reason, for the history. */
                 comment?: string;
+                /** @description Make the change although overrides do not fit the new rules. */
+                force?: boolean;
             };
             header?: {
                 /** @description The ETag of the rule set that the change is based on, or * for the current one. */
@@ -3324,6 +3814,8 @@ export interface operations {
             query?: {
                 /** @description The reason, for the history. */
                 comment?: string;
+                /** @description Make the change although overrides do not fit the new rules. */
+                force?: boolean;
             };
             header?: {
                 /** @description The ETag of the rule set that the change is based on, or * for the current one. */
