@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fluxgate/fluxgate/server/insight"
+	"github.com/fluxgate/fluxgate/internal/meter"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -21,12 +21,12 @@ func methodLabel(method string) string {
 	if slices.Contains(methods, method) {
 		return method
 	}
-	return insight.Other
+	return meter.Other
 }
 
 func codeLabel(status int) string {
 	if status > 599 {
-		return insight.Other
+		return meter.Other
 	}
 	return strconv.Itoa(status)
 }
