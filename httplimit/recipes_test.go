@@ -42,7 +42,7 @@ func TestLogins(t *testing.T) {
 		defer buckets.Close()
 		handler := limitLogins(buckets, http.NotFoundHandler())
 		login := func(account string) int {
-			w, r := httptest.NewRecorder(), httptest.NewRequest("POST", "/login", nil)
+			w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/login", nil)
 			r.PostForm = url.Values{"account": {account}}
 			handler.ServeHTTP(w, r)
 			return w.Code
