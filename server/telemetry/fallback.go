@@ -13,9 +13,10 @@ func (m *Metrics) WatchFallback(stats func() fluxgate.FallbackStats, servers fun
 	m.meter.WatchFallback(stats)
 	m.registry.MustRegister(collector(func(out chan<- prometheus.Metric) {
 		if n := servers(); n > 0 {
-			out <- meter.Gauge(meter.Desc("fleet_servers", "Servers that share Redis: the last count, or an assumption before the first count. "+
-				"fallback-share auto is 1 divided by it. If it is lower than the servers that you run, some do not reach Redis. "+
-				"Absent while unknown."), float64(n))
+			out <- meter.Gauge(meter.Desc("fleet_servers",
+				"Servers that share Redis: the last count, or an assumption before the first count. "+
+					"fallback-share auto is 1 divided by it. If it is lower than the servers that you run, some do not reach Redis. "+
+					"Absent while unknown."), float64(n))
 		}
 	}))
 }

@@ -27,7 +27,8 @@ func (m *Metrics) WatchRules(rules *reload.Reloader, interval time.Duration) {
 	m.registry.MustRegister(collector(func(out chan<- prometheus.Metric) {
 		m.collectRules(out, rules.Status())
 		if interval > 0 {
-			out <- meter.Gauge(meter.Desc("rules_polling_interval_seconds", "reload.polling-interval; absent if polling is off."), interval.Seconds())
+			out <- meter.Gauge(meter.Desc("rules_polling_interval_seconds", "reload.polling-interval; absent if polling is off."),
+				interval.Seconds())
 		}
 		s := rules.Stats()
 		out <- meter.Counter(meter.Desc("rules_looks_total", "Reads of the revisions from the source."), s.Looks)
@@ -63,7 +64,8 @@ func (m *Metrics) collectRules(out chan<- prometheus.Metric, all []reload.Status
 	for _, from := range []reload.Origin{reload.FromSource, reload.FromCopy, reload.FromNowhere} {
 		out <- meter.Gauge(sets, float64(bySource[from]), string(from))
 	}
-	out <- meter.Gauge(meter.Desc("rule_sets_failing", "Rule sets with an error, including those without a label of their own."), float64(failing))
+	out <- meter.Gauge(meter.Desc("rule_sets_failing", "Rule sets with an error, including those without a label of their own."),
+		float64(failing))
 }
 
 func (m *Metrics) collectRuleSet(out chan<- prometheus.Metric, s *reload.Status) {
