@@ -25,8 +25,8 @@ var layers = [][]string{
 	{"server/access", "server/audit", "server/insight", "console"},
 	{"server/config", "server/receipt", "server/slots"},
 	{"httplimit/limittest", "internal/chaos", "internal/model", "internal/simulate", "internal/upgrade"},
-	{"httplimit", "grpclimit", "client", "admin"},
-	{"internal/middleware"},
+	{"httplimit", "grpclimit", "promlimit", "client", "admin"},
+	{"internal/middleware", "internal/meter"},
 	{"rules/reload"},
 	{"rules/rulestest"},
 	{"rules/xdsrules"},
@@ -101,7 +101,7 @@ func TestTheRootPackageStandsOnTheStandardLibrary(t *testing.T) {
 func TestHTTPWithoutGRPC(t *testing.T) {
 	for _, p := range packages(t) {
 		switch strings.TrimPrefix(p.ImportPath, module) {
-		case "/httplimit", "/internal/middleware", "/clientip", "/client", "/internal/wire":
+		case "/httplimit", "/internal/middleware", "/clientip", "/client", "/internal/wire", "/promlimit", "/internal/meter":
 			for _, imported := range p.Imports {
 				if strings.HasPrefix(imported, "google.golang.org/") {
 					t.Errorf("%s imports %s", p.ImportPath, imported)

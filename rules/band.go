@@ -66,6 +66,13 @@ func PerHour(n int64) Band { return Band{Capacity: n, Refill: time.Hour} }
 // PerDay is a band of n tokens in 24 hours.
 func PerDay(n int64) Band { return Band{Capacity: n, Refill: 24 * time.Hour} }
 
+// Burst returns the band with the capacity n at the same rate: PerMinute(60).Burst(10) gets a
+// token back every second, and holds at most 10.
+func (b Band) Burst(n int64) Band {
+	b.Capacity, b.RefillTokens = n, b.Tokens()
+	return b
+}
+
 // Tokens returns RefillTokens, or its default.
 func (b Band) Tokens() int64 {
 	if b.RefillTokens == 0 {

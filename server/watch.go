@@ -43,7 +43,7 @@ func (a *App) buildTelemetry(ctx context.Context) error {
 		recording.Engine = a.plane.Engine
 	}
 	recorder := insight.NewRecorder(recording)
-	metrics := telemetry.New(telemetry.Config{Recorder: recorder, Version: a.version, WaitSlots: slots, Logger: a.log})
+	metrics := telemetry.New(telemetry.Config{RuleSet: ruleSet, Recorder: recorder, Version: a.version, WaitSlots: slots, Logger: a.log})
 	a.watch = &watch{recorder: recorder, metrics: metrics, tracing: tracing}
 	return nil
 }

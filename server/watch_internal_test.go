@@ -68,5 +68,5 @@ func testObserver(engine *fluxgate.Engine, live bool) fluxgate.Observer {
 	if live {
 		c.Engine = func() *fluxgate.Engine { return engine }
 	}
-	return observer{telemetry.New(telemetry.Config{Recorder: insight.NewRecorder(c), Logger: slog.New(slog.DiscardHandler)})}
+	return observer{telemetry.New(telemetry.Config{RuleSet: "api", Recorder: insight.NewRecorder(c), Logger: slog.New(slog.DiscardHandler)})}
 }

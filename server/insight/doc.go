@@ -1,4 +1,3 @@
-// Package insight counts the decisions of a server in bounded memory: since the start for
-// metrics, and over the last minutes for live numbers. Live numbers are of the whole fleet:
-// rates by rule, the heaviest callers, and the servers.
+// Package insight counts the decisions of a server over the last minutes, in bounded memory.
+// These live numbers are of the whole fleet: rates by rule, the heaviest callers, and the servers.
 package insight

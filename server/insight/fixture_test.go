@@ -34,7 +34,7 @@ func start(t testing.TB, buckets store.Store, config insight.Config, sets []*rul
 	n.recorder = insight.NewRecorder(insight.RecorderConfig{Engine: func() *fluxgate.Engine { return n.engine }, RuleSet: ruleSet})
 	n.Insight = insight.New(n.recorder, config)
 	var err error
-	options = append([]fluxgate.Option{fluxgate.WithRuleSet(ruleSet), fluxgate.WithObserver(telemetry.New(telemetry.Config{Recorder: n.recorder}))}, options...)
+	options = append([]fluxgate.Option{fluxgate.WithRuleSet(ruleSet), fluxgate.WithObserver(telemetry.New(telemetry.Config{RuleSet: ruleSet, Recorder: n.recorder}))}, options...)
 	n.engine, err = fluxgate.New(buckets, fluxgate.Static(sets...), options...)
 	do(t, err)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/meter"
 )
 
 // The memory of a recorder is bounded, however many rules and callers there are.
@@ -20,7 +21,7 @@ func TestRecorder_Memory_NoRace(t *testing.T) {
 	r := NewRecorder(RecorderConfig{Engine: func() *fluxgate.Engine { return nil }})
 	for i := range 2 * maxRules {
 		of := r.rule("api", fmt.Sprint("rule-", i))
-		r.ruleSetOf(fmt.Sprint("set-", i), outcomeAllowed)
+		r.ruleSetOf(fmt.Sprint("set-", i), meter.OutcomeOf(&fluxgate.Decision{Reason: fluxgate.ReasonOK}, nil))
 		for _, list := range []*callerList{&of.limited, &of.allowed} {
 			for range 2 {
 				for n := range uint64(600) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/internal/meter"
 )
 
 // own returns the report of this server, with so many rules and callers at most.
@@ -132,7 +133,7 @@ func (r *Recorder) busiest(most int) []reportedRule {
 	for key, of := range r.rules.Entries() {
 		add(key, of)
 	}
-	add(ruleKey{Other, Other}, &r.overflow)
+	add(ruleKey{meter.Other, meter.Other}, &r.overflow)
 	slices.SortFunc(all, busiest)
 	return all[:min(len(all), most)]
 }

@@ -1,7 +1,6 @@
 package insight
 
 import (
-	"cmp"
 	"context"
 	"strings"
 	"sync"
@@ -9,8 +8,8 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/meter"
 	"github.com/fluxgate/fluxgate/internal/snapshotmap"
-	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/store"
 )
 
@@ -31,37 +30,27 @@ const (
 type ruleKey struct{ ruleSet, rule string }
 
 // ruleSet is what is recorded of one rule set.
-type ruleSet struct {
-	history
-	totals *setTotals
-}
+type ruleSet struct{ history }
 
 // rule is what is recorded of one rule.
 type rule struct {
 	history
 	limited, allowed callerList
-	shadow           atomic.Bool                // it was evaluated as a shadow rule last
-	totals           atomic.Pointer[RuleTotals] // nil before its first decision
+	shadow           atomic.Bool // it was evaluated as a shadow rule last
 }
 
 // RecorderConfig configures a [Recorder].
 type RecorderConfig struct {
-	// Engine returns the engine whose decisions are counted. Nil means no live
-	// numbers.
+	// Engine returns the engine whose decisions are counted. Nil means that none are.
 	Engine func() *fluxgate.Engine
 	// RuleSet is the rule set of requests that name none.
 	RuleSet string
-	// MaxRuleSets and MaxRules bound how many rule sets, and rules of all of them, have totals
-	// of their own. 0 means 100 and 1,000.
-	MaxRuleSets, MaxRules int
 }
 
-// Recorder counts the decisions of a server: since the start for metrics, and over the last
-// minutes for live numbers. No request waits for it. It allocates only for the first request
+// Recorder counts the decisions of a server over the last minutes. No request waits for it. It allocates only for the first request
 // of a rule, and while the list of callers grows.
 type Recorder struct {
 	config RecorderConfig
-	totals totals
 
 	total    history
 	overflow rule
@@ -83,8 +72,6 @@ func NewRecorder(config RecorderConfig) *Recorder {
 	now := time.Now().Unix()
 	r := &Recorder{config: config, start: now, second: now - 1, opened: [2]int64{now, now}}
 	r.extra.left.Store(maxCallers - 2*2*leastCallers*maxRules)
-	r.totals.maxRuleSets, r.totals.maxRules = cmp.Or(config.MaxRuleSets, maxRuleSets), cmp.Or(config.MaxRules, maxRules)
-	r.totals.unknown, r.totals.other = newSetTotals(Unknown, false), newSetTotals(Other, false)
 	return r
 }
 
@@ -92,38 +79,26 @@ func NewRecorder(config RecorderConfig) *Recorder {
 func ended(now time.Time) int64 { return now.Add(500*time.Millisecond).Unix() - 1 }
 
 // Count counts a decision. Peeks are not counted.
-func (r *Recorder) Count(req *fluxgate.Request, d *fluxgate.Decision, o Outcome) {
-	if req.Peek {
+func (r *Recorder) Count(req *fluxgate.Request, d *fluxgate.Decision, o meter.Outcome) {
+	if r.config.Engine == nil || req.Peek || !o.Decided() {
 		return
 	}
 	id := req.RuleSet
 	if id == "" {
 		id = r.config.RuleSet
 	}
-	if o > outcomeNoRuleSet { // there is no decision
-		r.totals.known(id).add(o, d)
-		return
+	set := r.ruleSetOf(id, o)
+	shadowed := r.evaluated(req, d)
+	switch d.Reason {
+	case fluxgate.ReasonExempt:
+		r.rule(id, d.RuleID).add(allowed)
+	case fluxgate.ReasonDenied, fluxgate.ReasonMissingIdentity:
+		r.rule(id, d.RuleID).add(denied)
 	}
-	live, set := r.ruleSetOf(id, o)
-	set.add(o, d)
-	binding, shadowed := r.evaluated(req, d, set)
-	if r.config.Engine != nil {
-		switch d.Reason {
-		case fluxgate.ReasonExempt:
-			binding = r.rule(id, d.RuleID)
-			binding.add(allowed)
-		case fluxgate.ReasonDenied, fluxgate.ReasonMissingIdentity:
-			binding = r.rule(id, d.RuleID)
-			binding.add(denied)
-		}
-		r.count(live, classOf(d), true)
-		r.count(live, degraded, d.Degraded)
-		r.count(live, waiting, d.Allowed && d.Wait > 0)
-		r.count(live, shadow, shadowed)
-	}
-	if d.RuleID != "" {
-		r.totalsOf(set, binding, d.RuleID).add(o, d)
-	}
+	r.count(set, classOf(d), true)
+	r.count(set, degraded, d.Degraded)
+	r.count(set, waiting, d.Allowed && d.Wait > 0)
+	r.count(set, shadow, shadowed)
 }
 
 // count counts a request in total and for its rule set, which may be nil.
@@ -146,33 +121,19 @@ func classOf(d *fluxgate.Decision) class {
 	return denied
 }
 
-// evaluated counts a request under the rules that were evaluated for it. It returns the live
-// numbers of the binding rule, and whether a shadow rule would have rejected the request.
-func (r *Recorder) evaluated(req *fluxgate.Request, d *fluxgate.Decision, set *setTotals) (binding *rule, shadowed bool) {
-	var last *rules.Rule
+// evaluated counts a request under the rules that were evaluated for it. It returns whether a
+// shadow rule would have rejected the request.
+func (r *Recorder) evaluated(req *fluxgate.Request, d *fluxgate.Decision) (shadowed bool) {
 	for e := range d.Evaluated(req) {
 		rejected := e.Status == store.Rejected || e.Status == store.TooCostly
-		var of *rule
-		if r.config.Engine != nil {
-			of = r.rule(e.Key.RuleSet, e.Key.Rule)
-			r.evaluatedLive(of, d, &e, rejected)
-		}
-		if e.Rule.ID == d.RuleID {
-			binding = of
-		}
-		if rejected && e.Shadow() {
-			shadowed = true
-			if e.Rule != last { // once for requests that are decided together
-				r.totalsOf(set, of, e.Rule.ID).ShadowRejected.Add(1)
-			}
-		}
-		last = e.Rule
+		r.evaluatedRule(r.rule(e.Key.RuleSet, e.Key.Rule), d, &e, rejected)
+		shadowed = shadowed || rejected && e.Shadow()
 	}
-	return binding, shadowed
+	return shadowed
 }
 
-// evaluatedLive counts a request in the live numbers of a rule.
-func (r *Recorder) evaluatedLive(of *rule, d *fluxgate.Decision, e *fluxgate.EvaluatedRule, rejected bool) {
+// evaluatedRule counts a request under one rule.
+func (r *Recorder) evaluatedRule(of *rule, d *fluxgate.Decision, e *fluxgate.EvaluatedRule, rejected bool) {
 	isShadow, undecided := e.Shadow(), e.Status == store.Unavailable
 	if of.shadow.Load() != isShadow {
 		of.shadow.Store(isShadow)
@@ -206,36 +167,18 @@ func (r *Recorder) countCaller(of *rule, list *callerList, e *fluxgate.Evaluated
 	}
 }
 
-// ruleSetOf returns the live numbers of a rule set, nil if there is no place for them or the
-// rule set does not exist, and its totals.
-func (r *Recorder) ruleSetOf(id string, o Outcome) (*ruleSet, *setTotals) {
-	live := r.ruleSets.Entries()[id]
+// ruleSetOf returns what is recorded of a rule set, nil if there is no place for it or the rule
+// set does not exist.
+func (r *Recorder) ruleSetOf(id string, o meter.Outcome) *ruleSet {
+	set := r.ruleSets.Entries()[id]
 	switch {
-	case !o.RuleSetExists(): // its name may be made up
-		return live, r.totals.known(id)
-	case live != nil:
-		return live, live.totals
-	}
-	set := r.totals.ruleSet(id)
-	switch {
-	case r.config.Engine == nil:
+	case set != nil || !o.RuleSetExists(): // its name may be made up
 	case len(r.ruleSets.Entries()) >= maxRuleSets:
 		r.full.Store(true)
 	default:
-		live, _ = r.ruleSets.Add(strings.Clone(id), maxRuleSets, func() *ruleSet { return &ruleSet{totals: set} })
+		set, _ = r.ruleSets.Add(strings.Clone(id), maxRuleSets, func() *ruleSet { return new(ruleSet) })
 	}
-	return live, set
-}
-
-// totalsOf returns the totals of a rule. of are its live numbers, or nil.
-func (r *Recorder) totalsOf(set *setTotals, of *rule, id string) *RuleTotals {
-	if of == nil || of == &r.overflow {
-		return r.totals.rule(set, id)
-	}
-	if of.totals.Load() == nil {
-		of.totals.Store(r.totals.rule(set, id))
-	}
-	return of.totals.Load()
+	return set
 }
 
 // rule returns what is recorded of a rule.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/internal/meter"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/server/insight"
 	"github.com/fluxgate/fluxgate/store"
@@ -319,7 +320,7 @@ func TestRecorder_Allocations(t *testing.T) {
 	}
 	i := 0
 	if got := testing.AllocsPerRun(10_000, func() {
-		n.recorder.Count(all[i%len(all)].req, &all[i%len(all)].d, insight.OutcomeOf(&all[i%len(all)].d, nil))
+		n.recorder.Count(all[i%len(all)].req, &all[i%len(all)].d, meter.OutcomeOf(&all[i%len(all)].d, nil))
 		i++
 	}); got != 0 {
 		t.Errorf("%v allocations for a decision", got)
@@ -340,7 +341,7 @@ func BenchmarkDecided(b *testing.B) {
 			b.ReportAllocs()
 			b.RunParallel(func(pb *testing.PB) {
 				for i := 0; pb.Next(); i++ {
-					n.recorder.Count(&reqs[i%users], &decisions[i%users], insight.OutcomeOf(&decisions[i%users], nil))
+					n.recorder.Count(&reqs[i%users], &decisions[i%users], meter.OutcomeOf(&decisions[i%users], nil))
 				}
 			})
 		})

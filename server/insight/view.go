@@ -1,5 +1,7 @@
 package insight
 
+import "github.com/fluxgate/fluxgate/internal/meter"
+
 // View is the part of the numbers that a caller of the admin API may see.
 type View struct {
 	// All is whether the caller may see all rule sets, and numbers without a rule set.
@@ -12,4 +14,6 @@ type View struct {
 
 // rule reports whether the caller may see a rule of a rule set. Rules that are not counted
 // separately may be of any.
-func (v *View) rule(ruleSet string) bool { return v.All || ruleSet != Other && v.RuleSet(ruleSet) }
+func (v *View) rule(ruleSet string) bool {
+	return v.All || ruleSet != meter.Other && v.RuleSet(ruleSet)
+}

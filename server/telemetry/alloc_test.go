@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/fluxgate/fluxgate"
-	"github.com/fluxgate/fluxgate/server/insight"
 	"github.com/fluxgate/fluxgate/server/telemetry"
 	"github.com/fluxgate/fluxgate/store"
 )
@@ -41,7 +40,7 @@ type seen struct {
 
 // A decision is counted without an allocation.
 func TestMetrics_Allocations(t *testing.T) {
-	m := telemetry.New(telemetry.Config{Recorder: insight.NewRecorder(insight.RecorderConfig{RuleSet: "api", MaxRules: 1})})
+	m := telemetry.New(telemetry.Config{RuleSet: "api", MaxRules: 1})
 	// The one label there is is taken: what does not fit must not cost more.
 	m.Decided(t.Context(), &fluxgate.Request{}, &fluxgate.Decision{Reason: fluxgate.ReasonLimited, RuleID: "first", Band: "b"}, nil)
 	for name, s := range decisions(t) {
@@ -89,7 +88,7 @@ func TestTracing_Off(t *testing.T) {
 }
 
 func BenchmarkDecided(b *testing.B) {
-	m := telemetry.New(telemetry.Config{Recorder: insight.NewRecorder(insight.RecorderConfig{RuleSet: "api"})})
+	m := telemetry.New(telemetry.Config{RuleSet: "api"})
 	for name, s := range decisions(b) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -9,7 +9,7 @@ import (
 // Durations returns the histogram of the time to decide.
 func (m *Metrics) Durations() insight.Durations {
 	var metric dto.Metric
-	_ = m.seconds.Write(&metric) // a histogram: never fails
+	_ = m.meter.Seconds().Write(&metric) // a histogram: never fails
 	h := metric.GetHistogram()
 	out := insight.Durations{Total: h.GetSampleCount()}
 	for _, bucket := range h.GetBucket() {

@@ -10,14 +10,13 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
-	"github.com/fluxgate/fluxgate/server/insight"
 	"github.com/fluxgate/fluxgate/server/telemetry"
 	"github.com/fluxgate/fluxgate/store/memstore"
 )
 
 // Metrics are the observer of an engine, and a handler for Prometheus.
 func ExampleNew() {
-	metrics := telemetry.New(telemetry.Config{Recorder: insight.NewRecorder(insight.RecorderConfig{RuleSet: "api"})})
+	metrics := telemetry.New(telemetry.Config{RuleSet: "api"})
 	set := fluxgate.Must(rules.NewSet("api", rules.Rule{ID: "everyone", Bands: []rules.Band{rules.PerHour(2)}}))
 	store := fluxgate.Must(memstore.New(memstore.Config{}))
 	engine := fluxgate.Must(fluxgate.New(store, fluxgate.Static(set), fluxgate.WithObserver(metrics)))

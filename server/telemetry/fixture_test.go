@@ -23,7 +23,6 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/memrules"
 	"github.com/fluxgate/fluxgate/rules/reload"
-	"github.com/fluxgate/fluxgate/server/insight"
 	"github.com/fluxgate/fluxgate/server/telemetry"
 	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/lease"
@@ -106,9 +105,7 @@ func newWorld(tb testing.TB, config telemetry.Config) *world {
 	still := time.Now() // buckets do not refill, however slow the test is
 	w.store = &fickle{Store: fluxgate.Must(memstore.New(memstore.Config{Clock: func() time.Time { return still }}))}
 	tb.Cleanup(func() { w.store.Close() })
-	if config.Recorder == nil {
-		config.Recorder = insight.NewRecorder(insight.RecorderConfig{RuleSet: "api"})
-	}
+	config.RuleSet = "api"
 	w.metrics = telemetry.New(config)
 	w.metrics.WatchRules(w.rules, time.Hour)
 	w.engine, err = fluxgate.New(w.store, w.rules, fluxgate.WithRuleSet("api"), fluxgate.WithObserver(w.metrics),

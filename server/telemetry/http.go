@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fluxgate/fluxgate/server/insight"
+	"github.com/fluxgate/fluxgate/internal/meter"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -21,12 +21,12 @@ func methodLabel(method string) string {
 	if slices.Contains(methods, method) {
 		return method
 	}
-	return insight.Other
+	return meter.Other
 }
 
 func codeLabel(status int) string {
 	if status > 599 {
-		return insight.Other
+		return meter.Other
 	}
 	return strconv.Itoa(status)
 }
@@ -116,13 +116,13 @@ type Connections struct {
 // WatchConnections reports the connections of a listener.
 func (m *Metrics) WatchConnections(c Connections) {
 	m.registry.MustRegister(collector(func(out chan<- prometheus.Metric) {
-		out <- gauge(desc("connections_limit", "Maximum connections: server.max-connections, at most half of the files of the process; "+
+		out <- meter.Gauge(meter.Desc("connections_limit", "Maximum connections: server.max-connections, at most half of the files of the process; "+
 			"256 for admin and metrics.", "listener"), float64(c.Limit), c.Listener)
-		out <- gauge(desc("connections", "Open connections.", "listener"), float64(c.Open()), c.Listener)
-		out <- counter(desc("connections_over_limit_total",
+		out <- meter.Gauge(meter.Desc("connections", "Open connections.", "listener"), float64(c.Open()), c.Listener)
+		out <- meter.Counter(meter.Desc("connections_over_limit_total",
 			"Connections over the limit: probes on them are answered, other requests get 503; grpc closes them.", "listener"),
 			c.OverLimit(), c.Listener)
-		out <- counter(desc("accept_errors_total",
+		out <- meter.Counter(meter.Desc("accept_errors_total",
 			"Connections that could not be accepted, as when the process has no file descriptors left.", "listener"),
 			c.Failed(), c.Listener)
 	}))

@@ -2,61 +2,18 @@ package telemetry
 
 import (
 	"context"
-	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/fluxgate/fluxgate"
-	"github.com/fluxgate/fluxgate/server/insight"
+	"github.com/fluxgate/fluxgate/internal/meter"
 	"github.com/fluxgate/fluxgate/store"
 )
 
 // Limiter decides requests: a [*fluxgate.Engine], or a wrapper of one.
-type Limiter interface {
-	fluxgate.Limiter
-	CheckAll(ctx context.Context, reqs []fluxgate.Request) (fluxgate.Decision, []fluxgate.Decision, error)
-	Refund(ctx context.Context, req *fluxgate.Request) (fluxgate.Decision, error)
-}
-
-// Limiter measures how long next takes to decide.
-func (m *Metrics) Limiter(next Limiter) Limiter { return &timedLimiter{next, m} }
-
-type timedLimiter struct {
-	Limiter
-	metrics *Metrics
-}
-
-// Check implements [fluxgate.Limiter].
-func (t *timedLimiter) Check(ctx context.Context, req *fluxgate.Request) (fluxgate.Decision, error) {
-	start, peek := time.Now(), req.Peek
-	d, err := t.Limiter.Check(ctx, req)
-	t.observe(start, &d, d.Allowed && !peek, err)
-	return d, err
-}
-
-// CheckAll implements [Limiter].
-func (t *timedLimiter) CheckAll(
-	ctx context.Context, reqs []fluxgate.Request,
-) (fluxgate.Decision, []fluxgate.Decision, error) {
-	start := time.Now()
-	d, each, err := t.Limiter.CheckAll(ctx, reqs)
-	t.observe(start, &d, true, err)
-	return d, each, err
-}
-
-// observe notes the time to decide, without what fluxgate_wait_seconds has if the request was
-// held. That of an error is how long the caller waited.
-func (t *timedLimiter) observe(start time.Time, d *fluxgate.Decision, held bool, err error) {
-	spent := time.Since(start)
-	if held {
-		spent -= d.Wait
-	}
-	if err == nil {
-		t.metrics.seconds.Observe(max(0, spent).Seconds())
-	}
-}
+type Limiter = meter.Limiter
 
 // Limiter creates a span for each decision of next.
 func (t *Tracing) Limiter(next Limiter) Limiter {
@@ -99,8 +56,8 @@ func (t *tracedLimiter) CheckAll(
 
 // describe adds what was decided to a span. ruleSet is that of requests that name none.
 func describe(span trace.Span, ruleSet string, req *fluxgate.Request, d *fluxgate.Decision, err error) {
-	outcome := insight.OutcomeOf(d, err)
-	set := insight.Unknown
+	outcome := meter.OutcomeOf(d, err)
+	set := meter.Unknown
 	if outcome.RuleSetExists() {
 		if set = req.RuleSet; set == "" {
 			set = ruleSet
@@ -112,12 +69,12 @@ func describe(span trace.Span, ruleSet string, req *fluxgate.Request, d *fluxgat
 		span.SetAttributes(attribute.String("fluxgate.rule", d.RuleID))
 	}
 	if d.Band != "" {
-		span.SetAttributes(attribute.String("fluxgate.source", insight.SourceOf(d)))
+		span.SetAttributes(attribute.String("fluxgate.source", meter.SourceOf(d)))
 	}
 	if d.Degraded {
 		span.SetAttributes(attribute.Bool("fluxgate.degraded", true))
 	}
-	if outcome == insight.OutcomeError {
+	if outcome == meter.OutcomeError {
 		span.SetStatus(codes.Error, "") // without the text, which a hook may have written
 	}
 }

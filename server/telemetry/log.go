@@ -12,7 +12,7 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/logthrottle"
-	"github.com/fluxgate/fluxgate/server/insight"
+	"github.com/fluxgate/fluxgate/internal/meter"
 	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/redisstore"
 )
@@ -68,7 +68,7 @@ func newDecisionLog(logger *slog.Logger) *decisionLog {
 	}
 }
 
-func (l *decisionLog) decided(ctx context.Context, req *fluxgate.Request, d *fluxgate.Decision, err error, outcome insight.Outcome) {
+func (l *decisionLog) decided(ctx context.Context, req *fluxgate.Request, d *fluxgate.Decision, err error, outcome meter.Outcome) {
 	if d.Reason == fluxgate.ReasonTooManyRules {
 		l.tooManyRules.Log(ctx, l.logger, slog.LevelWarn, "request rejected: too many rules match it; use groups, or narrow the rules",
 			"rule_set", req.RuleSet, "limit", store.MaxMatches)
@@ -93,7 +93,7 @@ func (l *decisionLog) decided(ctx context.Context, req *fluxgate.Request, d *flu
 	}
 	if d.Band != "" {
 		attrs = append(attrs, slog.String("band", d.Band), slog.Int64("limit", d.Limit), slog.Int64("remaining", d.Remaining),
-			slog.Duration("retry_after", d.RetryAfter), slog.Duration("wait", d.Wait), slog.String("source", insight.SourceOf(d)))
+			slog.Duration("retry_after", d.RetryAfter), slog.Duration("wait", d.Wait), slog.String("source", meter.SourceOf(d)))
 	}
 	if d.Owed > 0 {
 		attrs = append(attrs, slog.Int64("owed", d.Owed))

@@ -14,13 +14,19 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/meter"
 	"github.com/fluxgate/fluxgate/server/insight"
 	"github.com/fluxgate/fluxgate/store"
 )
 
 // Config configures [Metrics]. Its zero value works.
 type Config struct {
-	// Recorder counts decisions. Nil means one without live numbers.
+	// RuleSet is the rule set of requests that name none.
+	RuleSet string
+	// MaxRuleSets and MaxRules bound how many rule sets, and rules of all of them, have labels
+	// of their own. 0 means 100 and 1,000.
+	MaxRuleSets, MaxRules int
+	// Recorder counts decisions for live numbers. Nil means none.
 	Recorder *insight.Recorder
 	// Version is that of the build, for fluxgate_build_info.
 	Version string
@@ -37,17 +43,11 @@ type Metrics struct {
 	registry *prometheus.Registry
 	create   promauto.Factory
 	log      *decisionLog
-	recorder *insight.Recorder
+	meter    *meter.Meter
+	recorder *insight.Recorder // nil if there are no live numbers
 
-	requests                     *prometheus.CounterVec
-	requestSeconds               *prometheus.HistogramVec
-	calls                        *prometheus.CounterVec
-	callSeconds                  *prometheus.HistogramVec
-	seconds                      prometheus.Histogram
-	waits                        prometheus.Observer
-	waiting                      prometheus.Gauge
-	peeks, storeFailed, degraded prometheus.Counter
-	tokens, settlements          *prometheus.CounterVec
+	requests, calls             *prometheus.CounterVec
+	requestSeconds, callSeconds *prometheus.HistogramVec
 }
 
 var _ fluxgate.Observer = (*Metrics)(nil)
@@ -59,55 +59,30 @@ var liveHeap = collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile(`^/gc
 // answerSeconds are the bounds of the time to answer.
 var answerSeconds = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
 
-// decideSeconds are the bounds of the time to decide: from a decision in memory to the longest that
-// a caller waits. The default timeout of Redis is one of them.
-var decideSeconds = []float64{.00005, .0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5}
-
-// waitSeconds are the bounds of the time that requests wait for tokens.
-var waitSeconds = []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
-
 // New creates metrics in a registry of their own.
 func New(config Config) *Metrics {
-	if config.Recorder == nil {
-		config.Recorder = insight.NewRecorder(insight.RecorderConfig{})
-	}
 	registry := prometheus.NewRegistry()
 	create := promauto.With(registry)
-	m := &Metrics{registry: registry, create: create, log: newDecisionLog(config.Logger), recorder: config.Recorder}
+	m := &Metrics{
+		registry: registry, create: create, log: newDecisionLog(config.Logger), recorder: config.Recorder,
+		meter: meter.New(meter.Config{RuleSet: config.RuleSet, MaxRuleSets: config.MaxRuleSets, MaxRules: config.MaxRules}),
+	}
 	m.requests = m.counters("http_requests_total", "HTTP requests by the route's pattern, method and status.", "route", "method", "code")
 	m.requestSeconds = m.histograms("http_request_duration_seconds",
 		"Time to answer an HTTP request, including waiting for tokens.", answerSeconds, "route")
 	m.calls = m.counters("grpc_calls_total", "gRPC calls by method and code. OK is any decision, also a rejection.", "method", "code")
 	m.callSeconds = m.histograms("grpc_call_duration_seconds",
 		"Time to answer a gRPC call, including waiting for tokens.", answerSeconds, "method")
-	m.seconds = m.histograms("decision_duration_seconds",
-		"Time to decide, without waiting for tokens.", decideSeconds).WithLabelValues().(prometheus.Histogram)
-	m.waits = m.histograms("wait_seconds", "How long requests waited for tokens.", waitSeconds).WithLabelValues()
-	m.waiting = create.NewGauge(prometheus.GaugeOpts{Name: "fluxgate_waiting", Help: "Requests that wait for tokens."})
-	m.peeks = m.counters("peeks_total", "Checks that took nothing; no other metric counts them.").WithLabelValues()
-	m.storeFailed = m.counters("store_failures_total", "Failed calls to the store or the fallback.").WithLabelValues()
-	m.degraded = m.counters("degraded_decisions_total",
-		"Decisions for which the store was unavailable for at least one rule.").WithLabelValues()
-	m.tokens = m.counters("settled_tokens_total",
-		"Tokens that settling returned or charged under rules that count requests.", "direction")
-	m.settlements = m.counters("settlements_total", "Receipts settled.", "result")
 	registry.MustRegister(collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(liveHeap)),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collector(m.collectDecisions))
-	for _, direction := range []string{"returned", "charged"} {
-		m.tokens.WithLabelValues(direction)
-	}
-	for _, result := range []string{"ok", "failed"} {
-		m.settlements.WithLabelValues(result)
-	}
-	registry.MustRegister(collector(func(out chan<- prometheus.Metric) {
-		out <- gauge(desc("build_info",
-			"Always 1; the build is in the labels. Several versions at once mean a rollout.", "version", "goversion"),
-			1, config.Version, runtime.Version())
-		if config.WaitSlots > 0 {
-			out <- gauge(desc("waiting_limit",
-				"wait-for-refill.max-concurrent-waits; absent if waiting is off."), float64(config.WaitSlots))
-		}
-	}))
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), m.meter, collector(func(out chan<- prometheus.Metric) {
+			out <- meter.Gauge(meter.Desc("build_info",
+				"Always 1; the build is in the labels. Several versions at once mean a rollout.", "version", "goversion"),
+				1, config.Version, runtime.Version())
+			if config.WaitSlots > 0 {
+				out <- meter.Gauge(meter.Desc("waiting_limit",
+					"wait-for-refill.max-concurrent-waits; absent if waiting is off."), float64(config.WaitSlots))
+			}
+		}))
 	return m
 }
 
@@ -122,7 +97,7 @@ func (m *Metrics) histograms(name, help string, bounds []float64, labels ...stri
 // WatchAudit reports whether the audit file can be written.
 func (m *Metrics) WatchAudit(broken func() error) {
 	m.registry.MustRegister(collector(func(out chan<- prometheus.Metric) {
-		out <- gauge(desc("audit_broken", "1 while the audit log cannot be written; the admin API then rejects changes. "+
+		out <- meter.Gauge(meter.Desc("audit_broken", "1 while the audit log cannot be written; the admin API then rejects changes. "+
 			"Absent without an admin listener."), boolValue(broken() != nil))
 	}))
 }
@@ -134,43 +109,32 @@ func (m *Metrics) Handler() http.Handler {
 	})
 }
 
+// Limiter measures how long next takes to decide.
+func (m *Metrics) Limiter(next Limiter) Limiter { return m.meter.Limiter(next) }
+
 // Decided implements [fluxgate.Observer].
 func (m *Metrics) Decided(ctx context.Context, req *fluxgate.Request, d *fluxgate.Decision, err error) {
-	outcome := insight.OutcomeOf(d, err)
+	outcome := meter.OutcomeOf(d, err)
 	m.log.decided(ctx, req, d, err, outcome)
-	if req.Peek {
-		m.peeks.Inc()
-		return
-	}
-	m.recorder.Count(req, d, outcome)
-	if !outcome.RuleSetExists() {
-		return
-	}
-	if d.Degraded {
-		m.degraded.Inc()
-	}
-	if d.Allowed && d.Wait > 0 {
-		m.waits.Observe(d.Wait.Seconds())
+	m.meter.Count(req, d, outcome)
+	if m.recorder != nil {
+		m.recorder.Count(req, d, outcome)
 	}
 }
 
 // Waiting implements [fluxgate.Observer].
-func (m *Metrics) Waiting(_ context.Context, change int) { m.waiting.Add(float64(change)) }
+func (m *Metrics) Waiting(ctx context.Context, change int) { m.meter.Waiting(ctx, change) }
 
 // Settled implements [fluxgate.Observer].
 func (m *Metrics) Settled(ctx context.Context, s store.Settlement, err error) {
 	if err != nil {
 		m.log.settleFailed(ctx, err)
-		m.settlements.WithLabelValues("failed").Inc()
-		return
 	}
-	m.settlements.WithLabelValues("ok").Inc()
-	m.tokens.WithLabelValues("returned").Add(float64(max(0, s.Returned)))
-	m.tokens.WithLabelValues("charged").Add(float64(max(0, s.Charged)))
+	m.meter.Settled(ctx, s, err)
 }
 
 // StoreFailed implements [fluxgate.Observer].
 func (m *Metrics) StoreFailed(ctx context.Context, err error) {
 	m.log.storeFailed(ctx, err)
-	m.storeFailed.Inc()
+	m.meter.StoreFailed(ctx, err)
 }

@@ -144,7 +144,7 @@ func TestMetrics_Waiting(t *testing.T) {
 // Labels are bounded.
 func TestMetrics_BoundedLabels(t *testing.T) {
 	const sets, most, mostRules = 20, 5, 7
-	w := newWorld(t, telemetry.Config{Recorder: insight.NewRecorder(insight.RecorderConfig{RuleSet: "api", MaxRuleSets: most, MaxRules: mostRules})})
+	w := newWorld(t, telemetry.Config{RuleSet: "api", MaxRuleSets: most, MaxRules: mostRules})
 	for i := range sets {
 		id := fmt.Sprint("set", i)
 		if _, err := w.source.Put(t.Context(), ruleSet(t, id), rules.Change{Author: "test"}); err != nil {

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/fluxgate/fluxgate"
-	"github.com/fluxgate/fluxgate/server/insight"
+	"github.com/fluxgate/fluxgate/internal/meter"
 	"github.com/fluxgate/fluxgate/server/telemetry"
 	"github.com/fluxgate/fluxgate/store"
 )
@@ -213,7 +213,7 @@ The values of labels are bounded, and none is what a caller sends.
 // outcomes are all values of the label outcome, in the order of the documentation.
 func outcomes() (all []string) {
 	decided := func(reason fluxgate.Reason) string {
-		return insight.OutcomeOf(&fluxgate.Decision{Reason: reason}, nil).String()
+		return meter.OutcomeOf(&fluxgate.Decision{Reason: reason}, nil).String()
 	}
 	for _, reason := range []fluxgate.Reason{
 		fluxgate.ReasonOK, fluxgate.ReasonLimited, fluxgate.ReasonCostTooHigh, fluxgate.ReasonDenied, fluxgate.ReasonExempt, fluxgate.ReasonNoRule,
@@ -222,7 +222,7 @@ func outcomes() (all []string) {
 		all = append(all, decided(reason))
 	}
 	for _, err := range []error{fluxgate.ErrCost, context.Canceled, io.ErrUnexpectedEOF} {
-		all = append(all, insight.OutcomeOf(new(fluxgate.Decision), err).String())
+		all = append(all, meter.OutcomeOf(new(fluxgate.Decision), err).String())
 	}
 	return append(all, decided("a reason of another version"))
 }
@@ -230,7 +230,7 @@ func outcomes() (all []string) {
 // sources are all values of the label source of fluxgate_decisions_total.
 func sources() (all []string) {
 	for _, from := range []store.Source{store.FromStore, store.FromLease, store.FromNegativeCache, store.FromFallback} {
-		all = append(all, insight.SourceOf(&fluxgate.Decision{Band: "b", Source: from}))
+		all = append(all, meter.SourceOf(&fluxgate.Decision{Band: "b", Source: from}))
 	}
-	return append(all, insight.SourceOf(new(fluxgate.Decision)))
+	return append(all, meter.SourceOf(new(fluxgate.Decision)))
 }

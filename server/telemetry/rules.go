@@ -5,20 +5,20 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/fluxgate/fluxgate/internal/meter"
 	"github.com/fluxgate/fluxgate/rules/reload"
-	"github.com/fluxgate/fluxgate/server/insight"
 )
 
 // What is reported of each rule set.
 var (
-	descRevision = desc("rules_revision",
+	descRevision = meter.Desc("rules_revision",
 		"The revision in effect. If servers differ for longer than a polling interval, some cannot read the source.", "rule_set")
-	descRules   = desc("rules", "Number of rules in effect.", "rule_set")
-	descLoaded  = desc("rules_loaded_timestamp_seconds", "When this revision took effect.", "rule_set")
-	descChecked = desc("rules_checked_timestamp_seconds", "When the source last confirmed this revision.", "rule_set")
-	descError   = desc("rules_error",
+	descRules   = meter.Desc("rules", "Number of rules in effect.", "rule_set")
+	descLoaded  = meter.Desc("rules_loaded_timestamp_seconds", "When this revision took effect.", "rule_set")
+	descChecked = meter.Desc("rules_checked_timestamp_seconds", "When the source last confirmed this revision.", "rule_set")
+	descError   = meter.Desc("rules_error",
 		"1 while the current rules of the source are not in effect: they cannot be read, or are invalid.", "rule_set")
-	descSource = desc("rules_source", "Always 1; where the rules in effect came from is in the label.", "rule_set", "source")
+	descSource = meter.Desc("rules_source", "Always 1; where the rules in effect came from is in the label.", "rule_set", "source")
 )
 
 // WatchRules reports the state of the rules. interval is how often the source is
@@ -27,21 +27,22 @@ func (m *Metrics) WatchRules(rules *reload.Reloader, interval time.Duration) {
 	m.registry.MustRegister(collector(func(out chan<- prometheus.Metric) {
 		m.collectRules(out, rules.Status())
 		if interval > 0 {
-			out <- gauge(desc("rules_polling_interval_seconds", "reload.polling-interval; absent if polling is off."), interval.Seconds())
+			out <- meter.Gauge(meter.Desc("rules_polling_interval_seconds", "reload.polling-interval; absent if polling is off."),
+				interval.Seconds())
 		}
 		s := rules.Stats()
-		out <- counter(desc("rules_looks_total", "Reads of the revisions from the source."), s.Looks)
-		out <- counter(desc("rules_loads_total", "Rule sets loaded."), s.Loads)
-		out <- counter(desc("rules_swaps_total", "Revisions replaced by another."), s.Swaps)
-		out <- counter(desc("rules_failures_total", "Failed reads of the source."), s.Failures)
-		out <- counter(desc("rules_turned_away_total",
+		out <- meter.Counter(meter.Desc("rules_looks_total", "Reads of the revisions from the source."), s.Looks)
+		out <- meter.Counter(meter.Desc("rules_loads_total", "Rule sets loaded."), s.Loads)
+		out <- meter.Counter(meter.Desc("rules_swaps_total", "Revisions replaced by another."), s.Swaps)
+		out <- meter.Counter(meter.Desc("rules_failures_total", "Failed reads of the source."), s.Failures)
+		out <- meter.Counter(meter.Desc("rules_turned_away_total",
 			"Requests rejected because their rule set was not loaded yet and too many others were being loaded."), s.Turned)
-		out <- counter(desc("rules_resets_total", "Resets of buckets after a rule change."), s.Resets)
-		out <- counter(desc("rules_subscriptions_total", "Subscriptions to announcements."), s.Subscribed)
-		messages := desc("rules_messages_total", "Announcements of rule changes.", "result")
-		out <- counter(messages, s.Messages.Heard, "heard")
-		out <- counter(messages, s.Messages.Unneeded, "unneeded")
-		out <- counter(messages, s.Messages.Malformed, "malformed")
+		out <- meter.Counter(meter.Desc("rules_resets_total", "Resets of buckets after a rule change."), s.Resets)
+		out <- meter.Counter(meter.Desc("rules_subscriptions_total", "Subscriptions to announcements."), s.Subscribed)
+		messages := meter.Desc("rules_messages_total", "Announcements of rule changes.", "result")
+		out <- meter.Counter(messages, s.Messages.Heard, "heard")
+		out <- meter.Counter(messages, s.Messages.Unneeded, "unneeded")
+		out <- meter.Counter(messages, s.Messages.Malformed, "malformed")
 	}))
 }
 
@@ -55,31 +56,32 @@ func (m *Metrics) collectRules(out chan<- prometheus.Metric, all []reload.Status
 			failing++
 		}
 		// An id without rules may be made up by a caller. The default is reported also if it does not exist.
-		if s.Source != reload.FromNowhere || s.RuleSet == m.recorder.DefaultRuleSet() {
+		if s.Source != reload.FromNowhere || s.RuleSet == m.meter.DefaultRuleSet() {
 			m.collectRuleSet(out, s)
 		}
 	}
-	sets := desc("rule_sets", "Rule sets in memory by where they came from; none counts requested ids without rules.", "source")
+	sets := meter.Desc("rule_sets", "Rule sets in memory by where they came from; none counts requested ids without rules.", "source")
 	for _, from := range []reload.Origin{reload.FromSource, reload.FromCopy, reload.FromNowhere} {
-		out <- gauge(sets, float64(bySource[from]), string(from))
+		out <- meter.Gauge(sets, float64(bySource[from]), string(from))
 	}
-	out <- gauge(desc("rule_sets_failing", "Rule sets with an error, including those without a label of their own."), float64(failing))
+	out <- meter.Gauge(meter.Desc("rule_sets_failing", "Rule sets with an error, including those without a label of their own."),
+		float64(failing))
 }
 
 func (m *Metrics) collectRuleSet(out chan<- prometheus.Metric, s *reload.Status) {
-	set := m.recorder.RuleSetLabel(s.RuleSet)
-	if set == insight.Other {
+	set := m.meter.RuleSetLabel(s.RuleSet)
+	if set == meter.Other {
 		return // several rule sets would have one label
 	}
-	out <- gauge(descRevision, float64(s.Revision), set)
-	out <- gauge(descRules, float64(s.Rules), set)
-	out <- gauge(descError, boolValue(s.Err != nil), set)
-	out <- gauge(descSource, 1, set, string(s.Source))
+	out <- meter.Gauge(descRevision, float64(s.Revision), set)
+	out <- meter.Gauge(descRules, float64(s.Rules), set)
+	out <- meter.Gauge(descError, boolValue(s.Err != nil), set)
+	out <- meter.Gauge(descSource, 1, set, string(s.Source))
 	if !s.LoadedAt.IsZero() {
-		out <- gauge(descLoaded, seconds(s.LoadedAt), set)
+		out <- meter.Gauge(descLoaded, seconds(s.LoadedAt), set)
 	}
 	if !s.CheckedAt.IsZero() {
-		out <- gauge(descChecked, seconds(s.CheckedAt), set)
+		out <- meter.Gauge(descChecked, seconds(s.CheckedAt), set)
 	}
 }
 

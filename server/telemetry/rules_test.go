@@ -13,7 +13,6 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/memrules"
 	"github.com/fluxgate/fluxgate/rules/reload"
-	"github.com/fluxgate/fluxgate/server/insight"
 	"github.com/fluxgate/fluxgate/server/telemetry"
 )
 
@@ -42,7 +41,7 @@ func TestWatchRules_Status(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer reloader.Close()
-	m := telemetry.New(telemetry.Config{Recorder: insight.NewRecorder(insight.RecorderConfig{RuleSet: "missing"})})
+	m := telemetry.New(telemetry.Config{RuleSet: "missing"})
 	m.WatchRules(reloader, 30*time.Second)
 	for i := range 20 {
 		if reloader.RuleSet(t.Context(), fmt.Sprint("callers-", i)) != nil {

@@ -8,7 +8,7 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/fluxgate/fluxgate/server/insight"
+	"github.com/fluxgate/fluxgate/internal/meter"
 )
 
 // Route creates a span for each request of a route, as a child of the span in the
@@ -37,7 +37,7 @@ func (t *Tracing) route(pattern string, next http.Handler, public bool) http.Han
 			options = append(options, trace.WithNewRoot(), trace.WithLinks(trace.LinkFromContext(ctx)))
 		}
 		method := methodLabel(r.Method)
-		if method == insight.Other {
+		if method == meter.Other {
 			method = "_OTHER" // the value of OpenTelemetry
 		}
 		ctx, span := t.tracer.Start(ctx, method+" "+route, append(options, trace.WithSpanKind(trace.SpanKindServer),

@@ -132,7 +132,7 @@ func allocations(t *testing.T, report *figure.Report) {
 	}
 	off := perCheck(func(func() *fluxgate.Engine) fluxgate.Observer { return telemetry.New(telemetry.Config{}) })
 	on := perCheck(func(engine func() *fluxgate.Engine) fluxgate.Observer {
-		return telemetry.New(telemetry.Config{Recorder: insight.NewRecorder(insight.RecorderConfig{Engine: engine, RuleSet: "api"})})
+		return telemetry.New(telemetry.Config{RuleSet: "api", Recorder: insight.NewRecorder(insight.RecorderConfig{Engine: engine, RuleSet: "api"})})
 	})
 	report.AtMost("insight-allocations", on-off, 0, "")
 }

@@ -1,4 +1,4 @@
-package insight
+package meter
 
 import (
 	"context"
@@ -38,6 +38,9 @@ func (o Outcome) String() string { return outcomeNames[o] }
 // RuleSetExists reports whether the outcome implies that the rule set of the request exists.
 // If not, the caller may have made up its name.
 func (o Outcome) RuleSetExists() bool { return o < outcomeNoRuleSet }
+
+// Decided reports whether there is a decision, or an unknown rule set is why there is none.
+func (o Outcome) Decided() bool { return o <= outcomeNoRuleSet }
 
 // OutcomeOf returns the outcome of a request.
 func OutcomeOf(d *fluxgate.Decision, err error) Outcome {

@@ -1,4 +1,4 @@
-package insight
+package meter
 
 import (
 	"strings"
@@ -19,11 +19,12 @@ const (
 // totals are what metrics show: decisions since the start. So many rule sets and rules are
 // counted separately, for ever; those that come later share the label other.
 type totals struct {
-	maxRuleSets, maxRules int
-	ruleSets              snapshotmap.Map[string, *setTotals]
-	rules                 snapshotmap.Map[ruleKey, *RuleTotals]
-	unknown, other        *setTotals
+	ruleSets       snapshotmap.Map[string, *setTotals]
+	rules          snapshotmap.Map[ruleKey, *RuleTotals]
+	unknown, other *setTotals
 }
+
+type ruleKey struct{ ruleSet, rule string }
 
 // setTotals are the decisions for a rule set.
 type setTotals struct {
@@ -39,7 +40,7 @@ func newSetTotals(label string, named bool) *setTotals {
 
 func (s *setTotals) add(o Outcome, d *fluxgate.Decision) {
 	allowed := 0
-	if d.Allowed && o <= outcomeNoRuleSet {
+	if d.Allowed && o.Decided() {
 		allowed = 1
 	}
 	s.counts[o][allowed][sourceOf(d)].Add(1)
@@ -52,12 +53,9 @@ type RuleTotals struct {
 	// the allowed requests that left a fifth of the binding band or less.
 	ShadowRejected, NearLimit atomic.Uint64
 
-	named  bool
+	named  bool // the label is that of one rule
 	counts [len(outcomeNames)]atomic.Uint64
 }
-
-// Named reports whether the label names one rule.
-func (t *RuleTotals) Named() bool { return t.named }
 
 func (t *RuleTotals) add(o Outcome, d *fluxgate.Decision) {
 	t.counts[o].Add(1)
@@ -66,38 +64,63 @@ func (t *RuleTotals) add(o Outcome, d *fluxgate.Decision) {
 	}
 }
 
+// count counts a request.
+func (m *Meter) count(req *fluxgate.Request, d *fluxgate.Decision, o Outcome) {
+	id := req.RuleSet
+	if id == "" {
+		id = m.config.RuleSet
+	}
+	if !o.RuleSetExists() { // its name may be made up
+		m.known(id).add(o, d)
+		return
+	}
+	set := m.ruleSet(id)
+	set.add(o, d)
+	var last *rules.Rule
+	for e := range d.Evaluated(req) {
+		// Requests that are decided together count once.
+		if (e.Status == store.Rejected || e.Status == store.TooCostly) && e.Shadow() && e.Rule != last {
+			m.rule(set, e.Rule.ID).ShadowRejected.Add(1)
+		}
+		last = e.Rule
+	}
+	if d.RuleID != "" {
+		m.rule(set, d.RuleID).add(o, d)
+	}
+}
+
 // known returns the totals of a rule set that may not exist.
-func (t *totals) known(id string) *setTotals {
-	if set := t.ruleSets.Entries()[id]; set != nil {
+func (m *Meter) known(id string) *setTotals {
+	if set := m.totals.ruleSets.Entries()[id]; set != nil {
 		return set
 	}
-	return t.unknown
+	return m.totals.unknown
 }
 
 // ruleSet returns the totals of a rule set that exists.
-func (t *totals) ruleSet(id string) *setTotals {
-	known := t.ruleSets.Entries()
+func (m *Meter) ruleSet(id string) *setTotals {
+	known := m.totals.ruleSets.Entries()
 	if set := known[id]; set != nil {
 		return set
 	}
-	if len(known) < t.maxRuleSets && rules.ValidID(id) && id != Unknown && id != Other {
+	if len(known) < m.config.MaxRuleSets && rules.ValidID(id) && id != Unknown && id != Other {
 		id = strings.Clone(id) // the memory of the request is not kept
-		if set, ok := t.ruleSets.Add(id, t.maxRuleSets, func() *setTotals { return newSetTotals(id, true) }); ok {
+		if set, ok := m.totals.ruleSets.Add(id, m.config.MaxRuleSets, func() *setTotals { return newSetTotals(id, true) }); ok {
 			return set
 		}
 	}
-	return t.other
+	return m.totals.other
 }
 
 // rule returns the totals of a rule.
-func (t *totals) rule(set *setTotals, id string) *RuleTotals {
-	known := t.rules.Entries()
+func (m *Meter) rule(set *setTotals, id string) *RuleTotals {
+	known := m.totals.rules.Entries()
 	if rule := known[ruleKey{set.label, id}]; rule != nil {
 		return rule
 	}
-	if set.named && len(known) < t.maxRules && rules.ValidID(id) && id != Other {
+	if set.named && len(known) < m.config.MaxRules && rules.ValidID(id) && id != Other {
 		id = strings.Clone(id)
-		if rule, ok := t.rules.Add(ruleKey{set.label, id}, t.maxRules, func() *RuleTotals {
+		if rule, ok := m.totals.rules.Add(ruleKey{set.label, id}, m.config.MaxRules, func() *RuleTotals {
 			return &RuleTotals{RuleSet: set.label, Rule: id, named: true}
 		}); ok {
 			return rule
@@ -106,17 +129,14 @@ func (t *totals) rule(set *setTotals, id string) *RuleTotals {
 	return &set.rest
 }
 
-// DefaultRuleSet returns the rule set of requests that name none.
-func (r *Recorder) DefaultRuleSet() string { return r.config.RuleSet }
-
 // RuleSetLabel returns the label of a rule set that exists.
-func (r *Recorder) RuleSetLabel(id string) string { return r.totals.ruleSet(id).label }
+func (m *Meter) RuleSetLabel(id string) string { return m.ruleSet(id).label }
 
 // The usual outcomes are counted from the first decision on: a rate that begins with the first
 // rejection would miss it.
 
-// RuleSetTotals passes the decisions by rule set since the start.
-func (r *Recorder) RuleSetTotals(to func(ruleSet string, o Outcome, allowed bool, source string, n uint64)) {
+// ruleSetTotals passes the decisions by rule set since the start.
+func (m *Meter) ruleSetTotals(to func(ruleSet string, o Outcome, allowed bool, source string, n uint64)) {
 	each := func(s *setTotals) {
 		for o := range s.counts {
 			for allowed := range s.counts[o] {
@@ -130,20 +150,20 @@ func (r *Recorder) RuleSetTotals(to func(ruleSet string, o Outcome, allowed bool
 			}
 		}
 	}
-	for _, s := range r.totals.ruleSets.Entries() {
+	for _, s := range m.totals.ruleSets.Entries() {
 		each(s)
 	}
-	each(r.totals.unknown)
-	each(r.totals.other)
+	each(m.totals.unknown)
+	each(m.totals.other)
 }
 
 // RuleTotals returns the decisions by rule since the start.
-func (r *Recorder) RuleTotals() []*RuleTotals {
-	all := []*RuleTotals{&r.totals.other.rest}
-	for _, s := range r.totals.ruleSets.Entries() {
+func (m *Meter) RuleTotals() []*RuleTotals {
+	all := []*RuleTotals{&m.totals.other.rest}
+	for _, s := range m.totals.ruleSets.Entries() {
 		all = append(all, &s.rest)
 	}
-	for _, t := range r.totals.rules.Entries() {
+	for _, t := range m.totals.rules.Entries() {
 		all = append(all, t)
 	}
 	return all
