@@ -36,11 +36,11 @@ var layers = [][]string{
 	{"store/redisstore", "store/lease", "store/storetest", "clientip"},
 	{""}, // the root package: the engine
 	{"store/memstore"},
-	{"store/bucketmath", "internal/rulecontent"},
+	{"store/bucketmath", "internal/rulecontent", "internal/overridemap"},
 	{"rules", "store"},
 	{"internal/ideal", "internal/testenv/frontproxy", "internal/testenv/xdsserver"},
-	{"internal/match", "internal/bucket", "internal/keyfield", "internal/testenv", "internal/secret", "internal/yamltree", "internal/redislog", "internal/redisuri"},
-	{"internal/background", "internal/deadline", "internal/logthrottle", "internal/snapshotmap", "internal/memlimit", "internal/netset", "internal/pendingids", "internal/syntax", "internal/printable", "internal/spelling", "internal/period", "internal/calendar"},
+	{"internal/match", "internal/bucket", "internal/testenv", "internal/secret", "internal/yamltree", "internal/redislog", "internal/redisuri"},
+	{"internal/background", "internal/deadline", "internal/keyfield", "internal/logthrottle", "internal/snapshotmap", "internal/memlimit", "internal/netset", "internal/pendingids", "internal/syntax", "internal/printable", "internal/spelling", "internal/period", "internal/calendar"},
 }
 
 // layerOf is the layer that names a package, or else the folder nearest to it.
