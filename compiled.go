@@ -120,7 +120,8 @@ func compileRule(rule *rules.Rule) (r compiledRule, err error) {
 		r.slots = r.slots || b.Kind == rules.Concurrency
 		r.names = append(r.names, b.Name())
 	}
-	return r, r.use(rule.Bands)
+	err = r.use(rule.Bands)
+	return r, err
 }
 
 // use compiles the numbers of the rule.

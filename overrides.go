@@ -135,6 +135,9 @@ func (t *Overrides) Load(set *Compiled, pages iter.Seq2[[]rules.Override, error]
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.sets[set.ID()] != s {
+		return fmt.Errorf("the overrides of rule set %s were dropped meanwhile", printable.Quote(set.ID()))
+	}
 	t.sweep(s)
 	return nil
 }
@@ -179,8 +182,15 @@ func (t *Overrides) Problems(set *rules.Set) (problems []OverrideProblem) {
 	return problems
 }
 
-// Stale reports whether the overrides of a rule set must be loaded again: the parts of keys
-// have changed, or some did not fit.
+// Loaded reports whether overrides of a rule set were loaded and not dropped.
+func (t *Overrides) Loaded(ruleSet string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.sets[ruleSet] != nil
+}
+
+// Stale reports whether the overrides of a rule set must be loaded again for a new version: a
+// rule is gone, the parts of its key have changed, or some did not fit.
 func (t *Overrides) Stale(set *Compiled) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -190,7 +200,8 @@ func (t *Overrides) Stale(set *Compiled) bool {
 	}
 	stale := len(s.unfit) > 0
 	for _, n := range s.numbers {
-		if rule, ok := set.Rule(n.rule); ok && n.key != keyNames(&rule) {
+		n.last.Store(nil) // it keeps a former version in memory
+		if rule, ok := set.Rule(n.rule); !ok || n.key != keyNames(&rule) {
 			stale = true
 		}
 	}
@@ -267,7 +278,7 @@ func (s *overrideSet) next(key, id string, o *rules.Override) override {
 	}
 	next := override{overrideNumbers: n, round: s.round}
 	if !o.Until.IsZero() {
-		next.until = o.Until.UnixMicro()
+		next.until = max(1, o.Until.UnixMicro())
 	}
 	return next
 }
@@ -294,8 +305,8 @@ func (t *Overrides) swap(key store.KeyID, next override) {
 		shard.of[key] = next
 	}
 	shard.mu.Unlock()
+	t.recount(next, 1) // first: numbers that nothing uses are forgotten
 	t.recount(before, -1)
-	t.recount(next, 1)
 }
 
 // recount notes that there is an override more or less.
@@ -366,7 +377,7 @@ func (e *Engine) overrideOf(r *keyedRule, key store.KeyID, req *Request) (o over
 		return o, false
 	}
 	o, ok = t.find(key)
-	if !ok && r.byAPIKey && req != nil && req.APIKey != "" {
+	if !ok && r.byAPIKey && req != nil && req.APIKey != "" && e.keyer.identity == nil {
 		o, ok = t.findAPIKey(r, key, req)
 	}
 	return o, ok && (o.until == 0 || o.until > e.store.Now().UnixMicro())
@@ -442,7 +453,7 @@ func (k *overrideKeys) key(keyer *keyer, identity map[string]string) (id store.K
 func (k *keyer) appendDigested(b []byte, fields []keyfield.Field, req *Request, digest [sha256.Size]byte) (encoded []byte, ok bool) {
 	for _, f := range fields {
 		if f.Kind == keyfield.APIKey {
-			b = append(append(b, byte(f.Kind), byte(len(digest))), digest[:]...)
+			b = append(append(b, byte(keyfield.Digest)), digest[:]...)
 		} else if b, ok = k.appendField(b, f, req); !ok {
 			return b, false
 		}
@@ -471,12 +482,18 @@ func fieldNames(fields []keyfield.Field) string {
 // key, and the identity as the key has it.
 func (k *keyer) requestOf(fields []keyfield.Field, identity map[string]string) (*Request, map[string]string, error) {
 	req := &Request{Headers: map[string][]string{}, Attributes: map[string]string{}}
-	normal := make(map[string]string, len(identity))
+	given, normal := make(map[string]string, len(identity)), make(map[string]string, len(identity))
+	for name, value := range identity {
+		if f, ok := keyfield.Parse(name); ok {
+			name = f.String() // names of headers have several spellings
+		}
+		given[name] = value
+	}
 	for _, f := range fields {
 		if f.Kind == keyfield.Global {
 			continue
 		}
-		value, ok := identity[f.String()]
+		value, ok := given[f.String()]
 		if !ok {
 			return nil, nil, fmt.Errorf("the identity has no %s, which is a part of the rule's key", f)
 		}
@@ -520,7 +537,7 @@ func (k *keyer) parseIP(s string) (ip netip.Addr, normal string, err error) {
 	}
 	ip, err = netip.ParseAddr(s)
 	if err != nil {
-		return ip, "", fmt.Errorf("the ip of an identity must be an address or an IPv6 network with /%d, not %s", k.ipv6Bits, printable.Quote(s))
+		return ip, "", fmt.Errorf("the ip of an identity must be an address or an IPv6 network with /%d", k.ipv6Bits)
 	}
 	if ip = ip.Unmap().WithZone(""); ip.Is4() {
 		return ip, ip.String(), nil

@@ -178,7 +178,7 @@ func TestOverrides_Identities(t *testing.T) {
 		},
 		"several parts": {
 			rules.Rule{Scope: rules.ScopeComposite, IgnoreCase: true, KeyFields: []string{"userId", "method", "path", "header:x-plan", "apiKey"}},
-			map[string]string{"apiKey": "k", "userId": "a|b", "method": "head", "path": "/A/../b", "header:X-Plan": "gold"},
+			map[string]string{"apiKey": "k", "userId": "a|b", "method": "head", "path": "/A/../b", "header:x-plan": "gold"},
 			fluxgate.Request{UserID: "a|b", Method: "GET", Path: "/B", APIKey: "k", Headers: map[string][]string{"x-plan": {"gold"}}},
 			fluxgate.Request{UserID: "a", Method: "GET", Path: "/B", APIKey: "k", Headers: map[string][]string{"X-Plan": {"gold"}}},
 		},
@@ -406,5 +406,42 @@ func BenchmarkOverrides(b *testing.B) {
 				i++
 			}
 		})
+	}
+}
+
+// Numbers that one override has stay known when it is put again, and a rule that is gone is
+// reason to load again: overrides may be deleted meanwhile.
+func TestOverrides_Stale(t *testing.T) {
+	o := newOverridden(t, perUser(rules.PerHour(10)))
+	own := rules.Override{RuleID: "standard", Identity: map[string]string{"userId": "own"}, Bands: []rules.Band{rules.PerHour(77)}}
+	for range 3 {
+		o.put(own, times("acme", 2_000))
+	}
+	if o.table.Stale(o.set) {
+		t.Error("stale without a change")
+	}
+	o.change(rules.Rule{ID: "standard", Scope: rules.ScopeComposite, KeyFields: []string{"userId", "ip"}, Bands: []rules.Band{rules.PerHour(10)}})
+	if !o.table.Stale(o.set) || len(o.table.Problems(o.set.Set)) != 2 {
+		t.Errorf("problems %v after a change of the key", o.table.Problems(o.set.Set))
+	}
+	o.change(rules.Rule{ID: "another", Bands: []rules.Band{rules.PerHour(10)}})
+	if !o.table.Stale(o.set) {
+		t.Error("not stale although the rule is gone")
+	}
+}
+
+// A function that names the callers decides whose bucket it is: the override of an API key is
+// not one of all API keys that it calls the same.
+func TestOverrides_OwnIdentity(t *testing.T) {
+	o := newOverridden(t, rules.Rule{ID: "standard", Scope: rules.ScopeAPIKey, Bands: []rules.Band{rules.PerHour(10)}})
+	byTenant := func(_ *rules.Rule, _ *fluxgate.Request) string { return "tenant" }
+	buckets := newStore(t, func() time.Time { return o.now })
+	o.table = fluxgate.NewOverrides(buckets, 0)
+	o.engine = fluxgate.Must(fluxgate.New(buckets, o, fluxgate.WithRuleSet("api"), fluxgate.WithOverrides(o.table), fluxgate.WithIdentity(byTenant)))
+	o.put(rules.Override{RuleID: "standard", Identity: map[string]string{"apiKey": "a"}, Times: 2_000})
+	for _, key := range []string{"a", "b"} {
+		if d := o.check(fluxgate.Request{APIKey: key}); d.Limit != 10 {
+			t.Errorf("the limit of %s is %d, not 10", key, d.Limit)
+		}
 	}
 }

@@ -89,7 +89,8 @@ func verdicts(engine *fluxgate.Engine, set *rules.Set, verdicts []fluxgate.Verdi
 		to := Verdict{
 			Rule: v.Rule.ID, Applies: v.Applies, Why: string(v.Why), Detail: v.Detail, Shadow: v.Rule.Mode == rules.ModeShadow,
 			Priority: v.Rule.Priority, Group: v.Rule.Group, Scope: string(v.Rule.Scope),
-			Key: engine.ShowKey(v.Key), Identity: v.Identity, Missing: v.Missing, FromMemory: v.FromMemory, Override: overrideStatus(v.Override),
+			Key: engine.ShowKey(v.Key), Identity: v.Identity, Missing: v.Missing, FromMemory: v.FromMemory,
+			Override: overrideStatus(v.Override),
 		}
 		if a := v.Rule.Action; a == rules.ActionAllow || a == rules.ActionDeny {
 			to.Action, to.Scope = string(a), ""

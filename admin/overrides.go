@@ -131,10 +131,12 @@ func (d *Direct) PutOverrides(ctx context.Context, ruleSet string, changes []rul
 	if dryRun {
 		return done, nil
 	}
+	written := 0
 	for part := range slices.Chunk(changes, rules.MaxPage) {
 		if done.Revision, err = source.PutOverrides(ctx, ruleSet, part); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%w (%d of %d were written before)", err, written, len(changes))
 		}
+		written += len(part)
 	}
 	return done, nil
 }
@@ -154,10 +156,9 @@ func (d *Direct) checkOverrides(ctx context.Context, table *fluxgate.Overrides, 
 	wrong, seen := OverrideErrors{}, map[string]int{}
 	for i := range changes {
 		changes[i].RuleSetID = ruleSet
-		if changes[i].Deleted { // also one that does not fit any more
+		err = table.Check(current.RuleSet, &changes[i])
+		if err != nil && changes[i].Deleted { // also one that does not fit any more
 			err = changes[i].Check()
-		} else {
-			err = table.Check(current.RuleSet, &changes[i])
 		}
 		if first, again := seen[changes[i].ID()]; again && err == nil {
 			err = fmt.Errorf("the same rule and identity as override %d", first)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -210,6 +211,11 @@ func (a *App) checkConfig() {
 	if errors.As(a.config.Check(), &invalid) {
 		for _, p := range invalid.Problems {
 			warnings = append(warnings, p.Place+": "+p.Message)
+		}
+	}
+	for _, s := range a.feed.rules.Status() {
+		if s.OverridesErr != nil {
+			warnings = append(warnings, fmt.Sprintf("rule set %s: %v", s.RuleSet, s.OverridesErr))
 		}
 	}
 	a.warnings.Store(&warnings)

@@ -33,6 +33,7 @@ const (
 	Missing
 	Descriptor
 	DescriptorEntry
+	Digest // of an API key, in the keys of overrides
 )
 
 // Field is one part of a key.

@@ -83,7 +83,8 @@ func (s *Source) fetchHead(ctx context.Context, id string) (*head, error) {
 func (s *Source) fetchVersion(ctx context.Context, h *head, revision int64) (*rules.Version, error) {
 	found, err := h, error(nil)
 	if h.Revision != revision || h.Document == "" && !h.Deleted {
-		found, err = first(find[*head](ctx, s, "reading a revision of a rule set", s.current().history, bson.M{"_id": snapshotID(h.ID, revision)}))
+		found, err = first(find[*head](ctx, s, "reading a revision of a rule set", s.current().history,
+			bson.M{"_id": snapshotID(h.ID, revision)}))
 	}
 	if err != nil {
 		return nil, err

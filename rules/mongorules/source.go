@@ -144,7 +144,9 @@ func (s *Source) collections(db *mongo.Database) *database {
 	strict := options.Collection().SetReadConcern(readconcern.Majority()).
 		SetReadPreference(readpref.Primary()).SetWriteConcern(writeconcern.Majority())
 	name := s.config.Collection
-	return &database{docs: db.Collection(name, strict), heads: db.Collection(name+"_heads", strict), history: db.Collection(name+"_history", strict)}
+	return &database{
+		docs: db.Collection(name, strict), heads: db.Collection(name+"_heads", strict), history: db.Collection(name+"_history", strict),
+	}
 }
 
 // start creates missing indexes.
@@ -294,7 +296,8 @@ func (s *Source) Indexes(ctx context.Context) error {
 	}
 	// One at a time: FerretDB fails on several of which some exist.
 	db := s.current()
-	return cmp.Or(create(db.docs, "enabled", 1), create(db.docs, "priority", -1), create(db.docs, "_id", 1), create(db.history, "revision", 1))
+	return cmp.Or(create(db.docs, "enabled", 1), create(db.docs, "priority", -1), create(db.docs, "_id", 1),
+		create(db.history, "revision", 1))
 }
 
 // forbidden reports whether MongoDB denied the user an operation.

@@ -44,7 +44,10 @@ func (r *Reloader) readOverrides(ctx context.Context, sets []*ruleSet, versionOf
 	for _, s := range sets {
 		err := unknown
 		if err == nil {
-			err = r.updateOverrides(ctx, source, s, versionOf(s), revisions[s.id])
+			err = r.updateOverrides(ctx, source, s, versionOf, revisions[s.id])
+		}
+		if errors.Is(err, context.DeadlineExceeded) {
+			unknown = err // the others would wait as long
 		}
 		if ctx.Err() == nil {
 			r.overridesRead(s, err)
@@ -61,34 +64,38 @@ func (r *Reloader) overridesRead(s *ruleSet, err error) {
 	switch {
 	case err != nil && (before == nil || before.Error() != err.Error()):
 		r.counts.add(&r.counts.Failures)
-		r.log(s, slog.LevelError, "cannot read overrides; those that are known stay in effect", "error", err)
+		r.log(s, slog.LevelError, "overrides have a problem; others, and those that are known, stay in effect", "error", err)
 	case err == nil && before != nil:
-		r.log(s, slog.LevelInfo, "overrides can be read again")
+		r.log(s, slog.LevelInfo, "all overrides are in effect again")
 	}
 }
 
 // updateOverrides brings the overrides of a rule set to a revision.
 func (r *Reloader) updateOverrides(
-	ctx context.Context, source rules.Overrides, s *ruleSet, set *fluxgate.Compiled, revision int64,
+	ctx context.Context, source rules.Overrides, s *ruleSet, versionOf func(*ruleSet) *fluxgate.Compiled, revision int64,
 ) error {
 	if err := s.overriding.Acquire(ctx, 1); err != nil {
 		return err
 	}
 	defer s.overriding.Release(1)
-	table := r.overrides.Load()
+	set, table := versionOf(s), r.overrides.Load()
 	if set == nil {
 		table.Drop(s.id)
 		s.overrides = overridesKnown{}
 		return nil
 	}
 	known := &s.overrides
-	whole := known.set == nil || known.in != table || known.set != set && table.Stale(set)
+	whole := known.set == nil || known.in != table || known.set != set && table.Stale(set) || known.revision > 0 && !table.Loaded(s.id)
 	switch {
 	case revision == 0 && known.revision > 0:
+		known.set = nil // read all of them again
 		return errOverridesMissing
 	case known.revision == revision && (!whole || revision == 0):
+		if known.set != set {
+			known.unfit = unfit(table, set)
+		}
 		known.set, known.in = set, table
-		return known.damage()
+		return known.problem()
 	}
 	read := overrideReader{r, source, s.id, known, revision, 0}
 	known.set = nil // if this fails, read all of them again
@@ -103,19 +110,29 @@ func (r *Reloader) updateOverrides(
 		}
 	}
 	if errors.Is(err, rules.ErrOverridesLost) {
-		known.damaged = nil
+		known.damaged, read.changes = nil, 0
 		err = table.Load(set, read.all(ctx))
-		read.changes = table.Len()
 	}
 	if err != nil {
 		return err
 	}
-	known.set, known.in = set, table
+	known.set, known.in, known.unfit = set, table, unfit(table, set)
 	if read.changes > 0 {
 		r.counts.add(&r.counts.Overrides)
 		r.log(s, slog.LevelInfo, "overrides changed", "changes", read.changes, "revision", known.revision)
 	}
-	return known.damage()
+	return known.problem()
+}
+
+// unfit names overrides that do not fit the rules, and are not applied.
+func unfit(table *fluxgate.Overrides, set *fluxgate.Compiled) error {
+	problems := table.Problems(set.Set)
+	if len(problems) == 0 {
+		return nil
+	}
+	first := &problems[0]
+	return fmt.Errorf("overrides that do not fit their rules are not applied: %d, such as %q of rule %q: %w",
+		len(problems), first.ID, first.Rule, first.Err)
 }
 
 // errOverridesMissing is about a source that has lost its data: if the overrides had been
@@ -191,14 +208,15 @@ type overridesKnown struct {
 	set      *fluxgate.Compiled // which they were applied to
 	in       *fluxgate.Overrides
 	damaged  map[string]error // why some could not be read, by id
+	unfit    error
 }
 
-// damage names overrides that could not be read.
-func (o *overridesKnown) damage() error {
+// problem names overrides that could not be read, or do not fit.
+func (o *overridesKnown) problem() error {
 	const most = 3
-	var errs []error
+	errs := []error{o.unfit}
 	for _, id := range slices.Sorted(maps.Keys(o.damaged)) {
-		if len(errs) == most {
+		if len(errs) > most {
 			return fmt.Errorf("%d overrides cannot be read: %w", len(o.damaged), errors.Join(errs...))
 		}
 		errs = append(errs, o.damaged[id])

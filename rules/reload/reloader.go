@@ -319,7 +319,10 @@ func (r *Reloader) poll(ctx context.Context) {
 	sets := r.sets.all()
 	_, edited := r.source.(rules.Reconciler)
 	if r.config.Strategy == PubSub && !edited || r.config.Strategy == Off {
-		sets = slices.DeleteFunc(sets, func(s *ruleSet) bool { return s.snapshot().Err == nil })
+		sets = slices.DeleteFunc(sets, func(s *ruleSet) bool {
+			status := s.snapshot()
+			return status.Err == nil && status.OverridesErr == nil
+		})
 	}
 	_ = r.refresh(ctx, sets, true) // an error is in the status
 	for _, s := range r.sets.all() {

@@ -65,6 +65,12 @@ func (a *API) putOverrides(ctx context.Context, in *struct {
 	DryRun bool `query:"dryRun" doc:"Only check them."`
 	Body   document[OverridesChange]
 }) (*admin.OverridesChanged, error) {
+	select {
+	case a.reading <- struct{}{}:
+		defer func() { <-a.reading }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 	var doc struct {
 		Overrides []json.RawMessage `json:"overrides"`
 	}

@@ -73,6 +73,18 @@ func TestOverrides(t *testing.T) {
 	}
 }
 
+// A deletion names the caller as a write does.
+func TestOverrides_DeletedIdentity(t *testing.T) {
+	r := start(t)
+	r.create(t, mine, `{"id":"mine","rules":[{"id":"ip","limitScope":"IP","bands":[{"capacity":10,"refill":"24h"}]}]}`)
+	for _, change := range []string{`"times":2`, `"deleted":true`} {
+		r.send(t, http.MethodPut, mine+"/overrides", `{"overrides":[{"ruleId":"ip","identity":{"ip":"2001:db8::1"},`+change+`}]}`).want(t, http.StatusOK)
+	}
+	if all, err := r.rules.ListOverrides(t.Context(), "mine", "", 10); err != nil || len(all.Overrides) > 0 {
+		t.Errorf("after the deletion there are %+v, %v", all, err)
+	}
+}
+
 func TestOverrides_Conflict(t *testing.T) {
 	r := start(t)
 	r.create(t, mine, overriddenRules)

@@ -190,7 +190,7 @@ func kindName(err *json.UnmarshalTypeError) string {
 // writeJSON answers with JSON. net/http adds the length of a short answer.
 func writeJSON(w http.ResponseWriter, body []byte) {
 	w.Header()["Content-Type"] = jsonType
-	_, _ = w.Write(body) //nolint:gosec // JSON of our own; the caller may have gone
+	_, _ = w.Write(body) // the caller may have gone
 }
 
 var jsonType = []string{"application/json"}

@@ -116,8 +116,9 @@ type Connections struct {
 // WatchConnections reports the connections of a listener.
 func (m *Metrics) WatchConnections(c Connections) {
 	m.registry.MustRegister(collector(func(out chan<- prometheus.Metric) {
-		out <- meter.Gauge(meter.Desc("connections_limit", "Maximum connections: server.max-connections, at most half of the files of the process; "+
-			"256 for admin and metrics.", "listener"), float64(c.Limit), c.Listener)
+		out <- meter.Gauge(meter.Desc("connections_limit",
+			"Maximum connections: server.max-connections, at most half of the files of the process; "+
+				"256 for admin and metrics.", "listener"), float64(c.Limit), c.Listener)
 		out <- meter.Gauge(meter.Desc("connections", "Open connections.", "listener"), float64(c.Open()), c.Listener)
 		out <- meter.Counter(meter.Desc("connections_over_limit_total",
 			"Connections over the limit: probes on them are answered, other requests get 503; grpc closes them.", "listener"),

@@ -42,7 +42,8 @@ func NewClient(ctx context.Context, uri string, config Config) (redis.UniversalC
 	case ModeCluster:
 		return redis.NewClusterClient(&redis.ClusterOptions{
 			Addrs: t.addrs, Username: options.Username, Password: options.Password, CredentialsProvider: options.CredentialsProvider,
-			TLSConfig: options.TLSConfig, Dialer: options.Dialer, DisableIdentity: true, MaintNotificationsConfig: options.MaintNotificationsConfig, ContextTimeoutEnabled: true,
+			TLSConfig: options.TLSConfig, Dialer: options.Dialer, DisableIdentity: true, ContextTimeoutEnabled: true,
+			MaintNotificationsConfig: options.MaintNotificationsConfig,
 		}), nil
 	case ModeAuto, ModeStandalone:
 		return redis.NewClient(&options), nil
