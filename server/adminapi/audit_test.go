@@ -52,7 +52,7 @@ func TestAudit_AllAttempts(t *testing.T) {
 		{http.MethodPut, mine, setOf("mine", 7), nil, "token:writer put-rule-set mine  428 failed 0>0"},
 		{http.MethodPut, mine, setOf("mine", 0), []string{"If-Match", `"2"`}, "token:writer put-rule-set mine  422 failed 2>0"},
 		{http.MethodPut, mine, "{", []string{"If-Match", `"2"`}, "token:writer put-rule-set mine  400 failed 2>0"},
-		{http.MethodPut, mine + "?force=true", setOf("mine", 7), []string{"If-Match", `"2"`}, "token:writer put-rule-set mine  422 failed 0>0"},
+		{http.MethodPut, mine + "?forced=true", setOf("mine", 7), []string{"If-Match", `"2"`}, "token:writer put-rule-set mine  422 failed 0>0"},
 		{http.MethodPost, mine + "/rules", ruleOf("new", 5), []string{"If-Match", `"2"`, "Authorization", as(tokenOne)}, "token:tenant create-rule mine new 201 changed 2>3 added new"},
 		{http.MethodPost, mine + "/rules", ruleOf("new", 5), []string{"If-Match", `"3"`}, "token:writer create-rule mine new 409 failed 3>0"},
 		{http.MethodPut, mine + "/rules/new", ruleOf("new", 6), []string{"If-Match", `"3"`}, "token:writer put-rule mine new 200 changed 3>4 changed new"},
