@@ -109,18 +109,19 @@ func (g *gateway) apply(version int) {
 
 // checkOverrides checks that an override applies to its caller, until its end, and to no other.
 func (s *spec) checkOverrides() {
+	unsure := s.any(ClockStepped, Stalled)
 	for i := range s.facts {
 		f := &s.facts[i]
 		if f.Kind != Decided || f.Err != nil {
 			continue
 		}
 		for j := range f.Rules {
-			s.checkOverride(f, &f.Rules[j])
+			s.checkOverride(f, &f.Rules[j], unsure)
 		}
 	}
 }
 
-func (s *spec) checkOverride(f *Fact, r *RuleFact) {
+func (s *spec) checkOverride(f *Fact, r *RuleFact, unsure bool) {
 	rule := s.ruleIn(f.Version, r.Rule.ID)
 	if rule == nil {
 		return
@@ -131,7 +132,7 @@ func (s *spec) checkOverride(f *Fact, r *RuleFact) {
 		})
 	}
 	end, ends := s.endsAfter(f.Version, rule.ID, r.Bucket)
-	unsure := s.any(ClockStepped, Stalled) || s.faultAt(f.Gateway, f.Began-recovery, f.At)
+	unsure = unsure || s.faultAt(f.Gateway, f.Began-recovery, f.At)
 	switch {
 	case ends && (unsure || f.At-f.Held >= end && f.Began < end+s.lag(f.Gateway)):
 		if !is(false) && !is(true) {

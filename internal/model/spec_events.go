@@ -36,10 +36,14 @@ func (s *spec) eras(m *meter) []era {
 		}
 		spans[u].to = max(spans[u].to, at)
 	}
+	stepped := s.any(ClockStepped)
 	expire := func(until time.Duration) {
+		if len(s.Overrides) == 0 {
+			return
+		}
 		for gateway, u := range now {
 			end, ends := s.endsAfter(u.version, m.rule, m.bucket)
-			if stepped := s.any(ClockStepped); ends && !u.ended && (end <= until || stepped) {
+			if ends && !u.ended && (end <= until || stepped) {
 				after := use{u.written, u.version, true}
 				if stepped { // it may end at any time, and begin again
 					note(after, spans[u].from)
