@@ -3,18 +3,12 @@ package fluxgate
 import (
 	"cmp"
 	"crypto/sha256"
-	"encoding/hex"
-	"errors"
 	"fmt"
 	"iter"
-	"net/netip"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
-	"github.com/fluxgate/fluxgate/internal/keyfield"
 	"github.com/fluxgate/fluxgate/internal/printable"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/store"
@@ -24,11 +18,10 @@ import (
 // [WithOverrides]. They are found by the keys of buckets, so that identities are not kept.
 // Package rules/reload keeps them up to date. They are safe for concurrent use.
 type Overrides struct {
-	salt      []byte
-	keyer     keyer
-	suspended atomic.Bool
-	count     atomic.Int64
-	shards    [256]overrideShard
+	salt   []byte
+	keyer  keyer
+	count  atomic.Int64
+	shards [256]overrideShard
 
 	mu   sync.Mutex // of those who change them
 	sets map[string]*overrideSet
@@ -104,13 +97,6 @@ func NewOverrides(buckets store.Store, ipv6Prefix int) *Overrides {
 
 // Len returns the number of overrides.
 func (t *Overrides) Len() int { return int(t.count.Load()) }
-
-// Suspend is for a fleet with servers that do not know overrides: while it is set, none is
-// applied.
-func (t *Overrides) Suspend(suspended bool) { t.suspended.Store(suspended) }
-
-// Suspended reports whether no override is applied.
-func (t *Overrides) Suspended() bool { return t.suspended.Load() }
 
 // Apply applies changes of the overrides of a rule set.
 func (t *Overrides) Apply(set *Compiled, changes []rules.Override) {
@@ -365,205 +351,4 @@ func (t *Overrides) findAPIKey(r *keyedRule, key store.KeyID, req *Request) (ove
 		}
 	}
 	return o, ok
-}
-
-// Overrides returns those of [WithOverrides], or nil.
-func (e *Engine) Overrides() *Overrides { return e.overrides }
-
-// overrideOf returns the override of a bucket. The request is nil if it is not known.
-func (e *Engine) overrideOf(r *keyedRule, key store.KeyID, req *Request) (o override, ok bool) {
-	t := e.overrides
-	if t == nil || t.count.Load() == 0 || t.suspended.Load() {
-		return o, false
-	}
-	o, ok = t.find(key)
-	if !ok && r.byAPIKey && req != nil && req.APIKey != "" && e.keyer.identity == nil {
-		o, ok = t.findAPIKey(r, key, req)
-	}
-	return o, ok && (o.until == 0 || o.until > e.store.Now().UnixMicro())
-}
-
-// overridden returns the rule with the numbers that it has for a bucket.
-func (e *Engine) overridden(r *keyedRule, key store.KeyID, req *Request) *keyedRule {
-	o, ok := e.overrideOf(r, key, req)
-	if !ok {
-		return r
-	}
-	known := o.last.Load()
-	if known == nil || known.of != r {
-		known = &overriddenRule{r, r.with(o.overrideNumbers)}
-		o.last.Store(known)
-	}
-	return known.rule
-}
-
-// with returns the rule with other numbers, or itself if they do not fit.
-func (r *keyedRule) with(n *overrideNumbers) *keyedRule {
-	numbers, err := r.Overridden(n.times, n.bands)
-	if err != nil {
-		return r // see Problems
-	}
-	rule := *r.compiledRule
-	if rule.use(numbers) != nil {
-		return r
-	}
-	rule.shown = slices.Clone(numbers)
-	for i := range rule.shown {
-		rule.shown[i].Label = rule.names[i] // also of a band whose name is made of its numbers
-	}
-	return &keyedRule{compiledRule: &rule, prefix: r.prefix, everyone: r.everyone}
-}
-
-// overrideKeys makes the keys of the overrides of a rule.
-type overrideKeys struct {
-	prefix keyPrefix
-	fields []keyfield.Field
-	names  string
-	err    error // there is no such rule
-}
-
-func (t *Overrides) keysOf(set *Compiled, id string) *overrideKeys {
-	rule, ok := set.Rule(id)
-	if !ok {
-		return &overrideKeys{err: fmt.Errorf("%w: %s", ErrNoRule, printable.Quote(id))}
-	}
-	return &overrideKeys{prefix: newKeyPrefix(t.salt, set.ID(), id), fields: compileFields(&rule), names: keyNames(&rule)}
-}
-
-func (k *overrideKeys) key(keyer *keyer, identity map[string]string) (id store.KeyID, err error) {
-	if k.err != nil {
-		return id, k.err
-	}
-	req, _, err := keyer.requestOf(k.fields, identity)
-	if err != nil {
-		return id, err
-	}
-	digest := [sha256.Size]byte{}
-	raw, wrong := hex.DecodeString(strings.TrimPrefix(req.APIKey, keyfield.DigestPrefix))
-	copy(digest[:], raw)
-	b, ok := keyer.appendDigested(slices.Clone(k.prefix[:]), k.fields, req, digest)
-	if !ok || wrong != nil || req.APIKey != "" && len(raw) != len(digest) {
-		return id, errors.New("a value of the identity is not one that requests can have")
-	}
-	sum := sha256.Sum256(b)
-	return store.KeyID(sum[:len(id)]), nil
-}
-
-// appendDigested appends the parts of a key, with a digest in place of the API key.
-func (k *keyer) appendDigested(b []byte, fields []keyfield.Field, req *Request, digest [sha256.Size]byte) (encoded []byte, ok bool) {
-	for _, f := range fields {
-		if f.Kind == keyfield.APIKey {
-			b = append(append(b, byte(keyfield.Digest)), digest[:]...)
-		} else if b, ok = k.appendField(b, f, req); !ok {
-			return b, false
-		}
-	}
-	return b, true
-}
-
-// keyNames names the parts of a rule's key.
-func keyNames(r *rules.Rule) string {
-	names := fieldNames(compileFields(r))
-	if r.IgnoreCase {
-		names += " without regard to case"
-	}
-	return names
-}
-
-func fieldNames(fields []keyfield.Field) string {
-	names := make([]string, len(fields))
-	for i, f := range fields {
-		names[i] = f.String()
-	}
-	return strings.Join(names, ", ")
-}
-
-// requestOf returns a request with an identity, which must have a value for each part of a
-// key, and the identity as the key has it.
-func (k *keyer) requestOf(fields []keyfield.Field, identity map[string]string) (*Request, map[string]string, error) {
-	req := &Request{Headers: map[string][]string{}, Attributes: map[string]string{}}
-	given, normal := make(map[string]string, len(identity)), make(map[string]string, len(identity))
-	for name, value := range identity {
-		if f, ok := keyfield.Parse(name); ok {
-			name = f.String() // names of headers have several spellings
-		}
-		given[name] = value
-	}
-	for _, f := range fields {
-		if f.Kind == keyfield.Global {
-			continue
-		}
-		value, ok := given[f.String()]
-		if !ok {
-			return nil, nil, fmt.Errorf("the identity has no %s, which is a part of the rule's key", f)
-		}
-		switch f.Kind {
-		case keyfield.IP:
-			var err error
-			if req.IP, value, err = k.parseIP(value); err != nil {
-				return nil, nil, err
-			}
-		case keyfield.User:
-			req.UserID = value
-		case keyfield.APIKey:
-			req.APIKey = value
-		case keyfield.Method:
-			value = methodClass(value)
-			req.Method = value
-		case keyfield.Path:
-			value = cleanPath(f, value)
-			req.Path = value
-		case keyfield.Header:
-			req.Headers[f.Name] = []string{value}
-		case keyfield.Attribute:
-			req.Attributes[f.Name] = value
-		default:
-			return nil, nil, fmt.Errorf("a rule that counts by %s can have no overrides", f)
-		}
-		normal[f.String()] = value
-	}
-	if len(normal) < len(identity) {
-		return nil, nil, fmt.Errorf("the identity has other parts than the rule's key: %s", fieldNames(fields))
-	}
-	return req, normal, nil
-}
-
-// parseIP reads an address, or the network of IPv6 addresses that counts as one caller.
-func (k *keyer) parseIP(s string) (ip netip.Addr, normal string, err error) {
-	network, err := netip.ParsePrefix(s)
-	if err == nil && network.Addr().Is6() && network.Bits() == k.ipv6Bits {
-		ip = network.Masked().Addr()
-		return ip, network.Masked().String(), nil
-	}
-	ip, err = netip.ParseAddr(s)
-	if err != nil {
-		return ip, "", fmt.Errorf("the ip of an identity must be an address or an IPv6 network with /%d", k.ipv6Bits)
-	}
-	if ip = ip.Unmap().WithZone(""); ip.Is4() {
-		return ip, ip.String(), nil
-	}
-	network, _ = ip.Prefix(k.ipv6Bits) // checked when the engine was created
-	return network.Addr(), network.String(), nil
-}
-
-// OverrideStatus is the override that applies to a caller under a rule.
-type OverrideStatus struct {
-	// Times or Bands are its numbers.
-	Times rules.Times
-	Bands []rules.Band
-	// Until is when it ends. Zero means never.
-	Until time.Time
-}
-
-// overrideStatus returns nil if no override applies.
-func (e *Engine) overrideStatus(r *keyedRule, key store.KeyID, req *Request) *OverrideStatus {
-	o, ok := e.overrideOf(r, key, req)
-	if !ok || e.overridden(r, key, req) == r {
-		return nil
-	}
-	status := &OverrideStatus{Times: o.times, Bands: o.bands}
-	if o.until != 0 {
-		status.Until = time.UnixMicro(o.until)
-	}
-	return status
 }

@@ -323,17 +323,6 @@ func TestOverrides_Load(t *testing.T) {
 	}
 }
 
-func TestOverrides_Suspended(t *testing.T) {
-	o := newOverridden(t, perUser(rules.PerHour(10)))
-	o.put(times("acme", 2_000))
-	if o.table.Suspend(true); o.check(user("acme")).Limit != 10 {
-		t.Error("an override applies although they are suspended")
-	}
-	if o.table.Suspend(false); o.check(user("acme")).Limit != 20 {
-		t.Error("an override does not apply")
-	}
-}
-
 // Explain and Buckets have the numbers of the override, under the names of the rule.
 func TestOverrides_Explain(t *testing.T) {
 	o := newOverridden(t, perUser(rules.PerHour(10)))

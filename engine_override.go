@@ -1,0 +1,78 @@
+package fluxgate
+
+import (
+	"slices"
+	"time"
+
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
+)
+
+// Overrides returns those of [WithOverrides], or nil.
+func (e *Engine) Overrides() *Overrides { return e.overrides }
+
+// overrideOf returns the override of a bucket. The request is nil if it is not known.
+func (e *Engine) overrideOf(r *keyedRule, key store.KeyID, req *Request) (o override, ok bool) {
+	t := e.overrides
+	if t == nil || t.count.Load() == 0 {
+		return o, false
+	}
+	o, ok = t.find(key)
+	if !ok && r.byAPIKey && req != nil && req.APIKey != "" && e.keyer.identity == nil {
+		o, ok = t.findAPIKey(r, key, req)
+	}
+	return o, ok && (o.until == 0 || o.until > e.store.Now().UnixMicro())
+}
+
+// overridden returns the rule with the numbers that it has for a bucket.
+func (e *Engine) overridden(r *keyedRule, key store.KeyID, req *Request) *keyedRule {
+	o, ok := e.overrideOf(r, key, req)
+	if !ok {
+		return r
+	}
+	known := o.last.Load()
+	if known == nil || known.of != r {
+		known = &overriddenRule{r, r.with(o.overrideNumbers)}
+		o.last.Store(known)
+	}
+	return known.rule
+}
+
+// with returns the rule with other numbers, or itself if they do not fit.
+func (r *keyedRule) with(n *overrideNumbers) *keyedRule {
+	numbers, err := r.Overridden(n.times, n.bands)
+	if err != nil {
+		return r // see Problems
+	}
+	rule := *r.compiledRule
+	if rule.use(numbers) != nil {
+		return r
+	}
+	rule.shown = slices.Clone(numbers)
+	for i := range rule.shown {
+		rule.shown[i].Label = rule.names[i] // also of a band whose name is made of its numbers
+	}
+	return &keyedRule{compiledRule: &rule, prefix: r.prefix, everyone: r.everyone}
+}
+
+// OverrideStatus is the override that applies to a caller under a rule.
+type OverrideStatus struct {
+	// Times or Bands are its numbers.
+	Times rules.Times
+	Bands []rules.Band
+	// Until is when it ends. Zero means never.
+	Until time.Time
+}
+
+// overrideStatus returns nil if no override applies.
+func (e *Engine) overrideStatus(r *keyedRule, key store.KeyID, req *Request) *OverrideStatus {
+	o, ok := e.overrideOf(r, key, req)
+	if !ok || e.overridden(r, key, req) == r {
+		return nil
+	}
+	status := &OverrideStatus{Times: o.times, Bands: o.bands}
+	if o.until != 0 {
+		status.Until = time.UnixMicro(o.until)
+	}
+	return status
+}

@@ -1,0 +1,148 @@
+package fluxgate
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/fluxgate/fluxgate/internal/keyfield"
+	"github.com/fluxgate/fluxgate/internal/printable"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
+)
+
+// overrideKeys makes the keys of the overrides of a rule.
+type overrideKeys struct {
+	prefix keyPrefix
+	fields []keyfield.Field
+	names  string
+	err    error // there is no such rule
+}
+
+func (t *Overrides) keysOf(set *Compiled, id string) *overrideKeys {
+	rule, ok := set.Rule(id)
+	if !ok {
+		return &overrideKeys{err: fmt.Errorf("%w: %s", ErrNoRule, printable.Quote(id))}
+	}
+	return &overrideKeys{prefix: newKeyPrefix(t.salt, set.ID(), id), fields: compileFields(&rule), names: keyNames(&rule)}
+}
+
+func (k *overrideKeys) key(keyer *keyer, identity map[string]string) (id store.KeyID, err error) {
+	if k.err != nil {
+		return id, k.err
+	}
+	req, _, err := keyer.requestOf(k.fields, identity)
+	if err != nil {
+		return id, err
+	}
+	digest := [sha256.Size]byte{}
+	raw, wrong := hex.DecodeString(strings.TrimPrefix(req.APIKey, keyfield.DigestPrefix))
+	copy(digest[:], raw)
+	b, ok := keyer.appendDigested(slices.Clone(k.prefix[:]), k.fields, req, digest)
+	if !ok || wrong != nil || req.APIKey != "" && len(raw) != len(digest) {
+		return id, errors.New("a value of the identity is not one that requests can have")
+	}
+	sum := sha256.Sum256(b)
+	return store.KeyID(sum[:len(id)]), nil
+}
+
+// appendDigested appends the parts of a key, with a digest in place of the API key.
+func (k *keyer) appendDigested(b []byte, fields []keyfield.Field, req *Request, digest [sha256.Size]byte) (encoded []byte, ok bool) {
+	for _, f := range fields {
+		if f.Kind == keyfield.APIKey {
+			b = append(append(b, byte(keyfield.Digest)), digest[:]...)
+		} else if b, ok = k.appendField(b, f, req); !ok {
+			return b, false
+		}
+	}
+	return b, true
+}
+
+// keyNames names the parts of a rule's key.
+func keyNames(r *rules.Rule) string {
+	names := fieldNames(compileFields(r))
+	if r.IgnoreCase {
+		names += " without regard to case"
+	}
+	return names
+}
+
+func fieldNames(fields []keyfield.Field) string {
+	names := make([]string, len(fields))
+	for i, f := range fields {
+		names[i] = f.String()
+	}
+	return strings.Join(names, ", ")
+}
+
+// requestOf returns a request with an identity, which must have a value for each part of a
+// key, and the identity as the key has it.
+func (k *keyer) requestOf(fields []keyfield.Field, identity map[string]string) (*Request, map[string]string, error) {
+	req := &Request{Headers: map[string][]string{}, Attributes: map[string]string{}}
+	given, normal := make(map[string]string, len(identity)), make(map[string]string, len(identity))
+	for name, value := range identity {
+		if f, ok := keyfield.Parse(name); ok {
+			name = f.String() // names of headers have several spellings
+		}
+		given[name] = value
+	}
+	for _, f := range fields {
+		if f.Kind == keyfield.Global {
+			continue
+		}
+		value, ok := given[f.String()]
+		if !ok {
+			return nil, nil, fmt.Errorf("the identity has no %s, which is a part of the rule's key", f)
+		}
+		switch f.Kind {
+		case keyfield.IP:
+			var err error
+			if req.IP, value, err = k.parseIP(value); err != nil {
+				return nil, nil, err
+			}
+		case keyfield.User:
+			req.UserID = value
+		case keyfield.APIKey:
+			req.APIKey = value
+		case keyfield.Method:
+			value = methodClass(value)
+			req.Method = value
+		case keyfield.Path:
+			value = cleanPath(f, value)
+			req.Path = value
+		case keyfield.Header:
+			req.Headers[f.Name] = []string{value}
+		case keyfield.Attribute:
+			req.Attributes[f.Name] = value
+		default:
+			return nil, nil, fmt.Errorf("a rule that counts by %s can have no overrides", f)
+		}
+		normal[f.String()] = value
+	}
+	if len(normal) < len(identity) {
+		return nil, nil, fmt.Errorf("the identity has other parts than the rule's key: %s", fieldNames(fields))
+	}
+	return req, normal, nil
+}
+
+// parseIP reads an address, or the network of IPv6 addresses that counts as one caller.
+func (k *keyer) parseIP(s string) (ip netip.Addr, normal string, err error) {
+	network, err := netip.ParsePrefix(s)
+	if err == nil && network.Addr().Is6() && network.Bits() == k.ipv6Bits {
+		ip = network.Masked().Addr()
+		return ip, network.Masked().String(), nil
+	}
+	ip, err = netip.ParseAddr(s)
+	if err != nil {
+		return ip, "", fmt.Errorf("the ip of an identity must be an address or an IPv6 network with /%d", k.ipv6Bits)
+	}
+	if ip = ip.Unmap().WithZone(""); ip.Is4() {
+		return ip, ip.String(), nil
+	}
+	network, _ = ip.Prefix(k.ipv6Bits) // checked when the engine was created
+	return network.Addr(), network.String(), nil
+}
