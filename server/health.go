@@ -281,8 +281,8 @@ func (a *App) storeHealth(ctx context.Context) StoreHealth {
 	if found.Healthy() {
 		h.Status = statusUp
 	}
-	if found.Record != nil {
-		h.Error = found.Record.Error()
+	if found.Err != nil {
+		h.Error = found.Err.Error()
 	}
 	for _, n := range found.Nodes {
 		node := NodeHealth{Addr: n.Addr, Version: n.Version, Role: n.Role, LatencyMs: float64(n.Latency.Microseconds()) / 1_000,

@@ -74,8 +74,8 @@ func underACL(t testing.TB, uri string, servers []*testenv.Server) error {
 	want := fmt.Sprint(s.fleet.generations()[field])
 	for start := time.Now(); time.Since(start) < 2*time.Second; time.Sleep(5 * time.Millisecond) {
 		h := s.Health(ctx)
-		if h.Record != nil {
-			return h.Record
+		if h.Err != nil {
+			return h.Err
 		}
 		for _, server := range servers {
 			if reply, err := server.Do(ctx, "HGET", s.names.fleet(), field); err == nil && reply == want {

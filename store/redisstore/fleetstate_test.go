@@ -174,7 +174,7 @@ func TestFleetState_Changed(t *testing.T) {
 	}
 	until(t, "its health says so", func() bool {
 		h := s.Health(context.Background())
-		return errors.Is(h.Record, ErrDisagrees) && !h.Healthy()
+		return errors.Is(h.Err, ErrDisagrees) && !h.Healthy()
 	})
 	if !strings.Contains(lines.String(), "the fleet state has changed") {
 		t.Errorf("its log does not: %s", lines)

@@ -16,8 +16,9 @@ type Health struct {
 	Nodes []NodeHealth
 	// Uncovered is the number of shards without a known server.
 	Uncovered int
-	// Record is the error of the fleet state, or nil.
-	Record error
+	// Err is why buckets are not available on servers that answer: the fleet state, or
+	// state of buckets that this process cannot read.
+	Err error
 	// Warnings are settings of Redis to change, and why.
 	Warnings []string
 }
@@ -29,7 +30,7 @@ func (h *Health) Healthy() bool {
 			return false
 		}
 	}
-	return h.Uncovered == 0 && h.Record == nil && len(h.Nodes) > 0
+	return h.Uncovered == 0 && h.Err == nil && len(h.Nodes) > 0
 }
 
 // NodeHealth is one server.
@@ -57,9 +58,9 @@ type NodeHealth struct {
 // queried at most once a second, more often after a failed call, and not while its
 // breaker is open. Health takes at most about the timeout of a decision.
 func (s *Store) Health(ctx context.Context) Health {
-	h := Health{Mode: s.nodes.mode}
-	if trouble := s.fleet.trouble.Load(); trouble != nil {
-		h.Record = s.clean(*trouble)
+	h := Health{Mode: s.nodes.mode, Err: s.unreadable.recent()}
+	if trouble := s.fleet.trouble.Load(); trouble != nil && *trouble != nil {
+		h.Err = s.clean(*trouble)
 	}
 	masters, uncovered := s.nodes.masters()
 	h.Uncovered = uncovered

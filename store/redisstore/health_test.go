@@ -77,7 +77,7 @@ func TestHealth_DeadServer(t *testing.T) {
 	}
 	until(t, "the fleet state is reported too", func() bool {
 		h := s.Health(t.Context())
-		return h.Record != nil
+		return h.Err != nil
 	})
 	if err := server.Restart(t.Context()); err != nil {
 		t.Fatal(err)

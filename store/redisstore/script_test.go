@@ -272,6 +272,9 @@ func TestScript_OtherStateVersion(t *testing.T) {
 			if both.Admission != store.Undecided || both.Results[0].Status != store.Unavailable || both.Results[1].Status != store.OK || p.left(good) != 2 {
 				t.Errorf("beside another bucket: %+v", both)
 			}
+			if h := p.Health(ctx); h.Healthy() || !strings.Contains(fmt.Sprint(h.Err), version) {
+				t.Errorf("health is %+v", h)
+			}
 			if got := client.Get(ctx, p.name(bad)).Val(); got != value {
 				t.Errorf("the value was changed to %x", got)
 			}

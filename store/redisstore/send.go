@@ -133,9 +133,13 @@ func (q *nodeQueue) deliver(c *scriptCall, err error) {
 	var again []*shardRequest
 	for _, r := range c.batch {
 		r.asking = false
+		var unreadable error
+		if err == nil && r.unreadable {
+			unreadable = q.store.foundUnreadable(r.version)
+		}
 		switch {
-		case err == nil && r.nothingReadable():
-			q.store.answer(r, fmt.Errorf("%w: a bucket has state of version %d that this process cannot read", ErrUnavailable, r.version))
+		case unreadable != nil && r.nothingReadable():
+			q.store.answer(r, unreadable)
 		case err == nil:
 			q.store.answer(r, nil)
 		case result == refused:

@@ -35,6 +35,8 @@ type Store struct {
 	notGivenBack *logthrottle.Throttle // bounds the log lines about it
 	noNode       *logthrottle.Throttle // and those about shards without a server
 
+	unreadable unreadable
+
 	work *background.Group
 }
 
@@ -83,6 +85,7 @@ func open(ctx context.Context, target target, config Config) (*Store, error) {
 		config: config, log: config.Logger, names: newNames(config.Prefix, config.Shards),
 		clean: target.clean, eager: eagerCalls, most: mostCalls, work: work,
 		notGivenBack: logthrottle.New(time.Second), noNode: logthrottle.New(failureLines),
+		unreadable: unreadable{logged: logthrottle.New(failureLines)},
 	}
 	if config.clock != nil {
 		// The times that tests pass in must arrive in the order they were read.
