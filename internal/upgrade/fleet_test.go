@@ -64,12 +64,12 @@ func newFleet(t *testing.T, redis string) *fleet {
 	}}
 }
 
-// start starts a server and waits until it is ready.
-func (f *fleet) start(version, program string) *server {
+// start starts a server with more settings and waits until it is ready.
+func (f *fleet) start(version, program string, more ...string) *server {
 	f.t.Helper()
 	s := &server{version: version, addr: testenv.FreeAddr(f.t)}
 	args := []string{"serve", "--set", "server.http=" + s.addr}
-	for _, setting := range f.settings {
+	for _, setting := range slices.Concat(f.settings, more) {
 		args = append(args, "--set", setting)
 	}
 	s.Program = testenv.StartProgram(f.t, program, args...)
@@ -93,17 +93,16 @@ func (f *fleet) use(servers ...*server) {
 	f.inUse = servers
 }
 
-// replace puts a server in the place of one of a version, which it stops as an orchestrator does.
-func (f *fleet) replace(version string, by *server) {
+// replace puts a server in the place of another, which it stops as an orchestrator does.
+func (f *fleet) replace(i int, by *server) {
 	f.t.Helper()
 	f.mu.Lock()
-	i := slices.IndexFunc(f.inUse, func(s *server) bool { return s.version == version })
 	gone := f.inUse[i]
 	f.inUse = slices.Clone(f.inUse)
 	f.inUse[i] = by
 	f.mu.Unlock()
 	if err := gone.Stop(f.t.Context()); err != nil {
-		f.t.Errorf("stopping the %s server: %v", version, err)
+		f.t.Errorf("stopping the %s server: %v", gone.version, err)
 	}
 }
 

@@ -15,11 +15,7 @@ import (
 // its last good one, until it can read another.
 func TestUpgrade_UnknownField(t *testing.T) {
 	t.Parallel()
-	current := testenv.Fluxgate(t)
-	before := current
-	if *former != "" {
-		before = *former
-	}
+	before, current := programs(t)
 	shared := testenv.StartStandalone(t, testenv.Config{})
 	options, err := redis.ParseURL(shared.URI())
 	if err != nil {
