@@ -17,6 +17,9 @@ type Direct struct {
 	rules.Editor
 	engine  func() *fluxgate.Engine
 	ruleSet string
+
+	// Fleet returns the servers that apply the rules, those that are known. Nil means none.
+	Fleet func(context.Context) []Server
 }
 
 var _ Operator = (*Direct)(nil)
@@ -97,6 +100,9 @@ func (d *Direct) change(
 	}
 	if !change.Force {
 		if err := d.checkUnfit(ctx, before, after); err != nil {
+			return Changed{}, err
+		}
+		if err := d.checkUnderstood(ctx, before, after); err != nil {
 			return Changed{}, err
 		}
 	}

@@ -72,20 +72,22 @@ type LiveQuery struct {
 
 // Server is one server of the fleet.
 type Server struct {
-	ID         string           `json:"id" doc:"A random id, new at every start."`
-	Name       string           `json:"name" doc:"The name of its host."`
-	Version    string           `json:"version,omitempty" doc:"The version of its build."`
-	Self       bool             `json:"self" doc:"Whether it is the server that answers."`
-	StartedAt  time.Time        `json:"startedAt" doc:"When it started."`
-	ReportedAt time.Time        `json:"reportedAt" doc:"When it wrote this, by its own clock."`
-	Draining   bool             `json:"draining" doc:"Whether it is shutting down."`
-	Status     string           `json:"status,omitempty" doc:"Its health: up, degraded or down. Absent until it is known."`
-	Reason     string           `json:"reason,omitempty" doc:"Why it is not up. Absent for callers that may not read all rule sets."`
-	Revisions  map[string]int64 `json:"revisions" nullable:"false" doc:"The revisions of the rule sets in effect, of at most 50."`
-	Rates      Rates            `json:"rates" doc:"Over the last 10 seconds."`
-	P50Ms      *float64         `json:"p50Ms,omitempty" doc:"Median time to decide over 10 seconds. Absent without requests."`
-	P99Ms      *float64         `json:"p99Ms,omitempty" doc:"99th percentile of that time over 10 seconds. Absent without requests."`
-	Redis      []RedisNode      `json:"redis" nullable:"false" doc:"The nodes of Redis. Empty unless the caller may read all rule sets."`
+	ID         string    `json:"id" doc:"A random id, new at every start."`
+	Name       string    `json:"name" doc:"The name of its host."`
+	Version    string    `json:"version,omitempty" doc:"The version of its build."`
+	Self       bool      `json:"self" doc:"Whether it is the server that answers."`
+	StartedAt  time.Time `json:"startedAt" doc:"When it started."`
+	ReportedAt time.Time `json:"reportedAt" doc:"When it wrote this, by its own clock."`
+	// Understands is what rules and overrides may use, see [rules.Understood].
+	Understands []string         `json:"understands" nullable:"false" doc:"What it understands in rules. Empty for early versions."`
+	Draining    bool             `json:"draining" doc:"Whether it is shutting down."`
+	Status      string           `json:"status,omitempty" doc:"Its health: up, degraded or down. Absent until it is known."`
+	Reason      string           `json:"reason,omitempty" doc:"Why it is not up. Absent for callers that may not read all rule sets."`
+	Revisions   map[string]int64 `json:"revisions" nullable:"false" doc:"The revisions of the rule sets in effect, of at most 50."`
+	Rates       Rates            `json:"rates" doc:"Over the last 10 seconds."`
+	P50Ms       *float64         `json:"p50Ms,omitempty" doc:"Median time to decide over 10 seconds. Absent without requests."`
+	P99Ms       *float64         `json:"p99Ms,omitempty" doc:"99th percentile of that time over 10 seconds. Absent without requests."`
+	Redis       []RedisNode      `json:"redis" nullable:"false" doc:"The nodes of Redis. Empty unless the caller may read all rule sets."`
 }
 
 // RedisNode is the breaker of one node of Redis on one server.

@@ -124,6 +124,9 @@ func (d *Direct) PutOverrides(ctx context.Context, ruleSet string, changes []rul
 	if err := d.checkOverrides(ctx, engine.Overrides(), ruleSet, changes); err != nil {
 		return nil, err
 	}
+	if err := d.understood(ctx, []string{rules.FeatureOverrides}, "it would not apply them: upgrade it first"); err != nil {
+		return nil, err
+	}
 	done := &OverridesChanged{IDs: make([]string, len(changes))}
 	for i := range changes {
 		done.IDs[i] = changes[i].ID()

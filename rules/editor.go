@@ -72,7 +72,8 @@ type Change struct {
 	// Base is the revision that the author has seen. 0 means that the rule
 	// set must not exist.
 	Base int64
-	// Force makes the change although overrides do not fit the new rules. Editors ignore it.
+	// Force makes the change although overrides do not fit the new rules, or servers do not
+	// understand them. Editors ignore it.
 	Force bool
 	// Author is required.
 	Author  string

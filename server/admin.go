@@ -11,6 +11,7 @@ import (
 	"github.com/fluxgate/fluxgate/server/access"
 	"github.com/fluxgate/fluxgate/server/adminapi"
 	"github.com/fluxgate/fluxgate/server/audit"
+	"github.com/fluxgate/fluxgate/server/insight"
 )
 
 // admin returns the handler of the admin listener.
@@ -51,8 +52,12 @@ func (a *App) adminAPI() (*adminapi.API, error) {
 	if err != nil {
 		return nil, err
 	}
+	operator := admin.NewDirect(editor, a.plane.Engine, c.RateLimit.DefaultRuleSetID)
+	if live := a.watch.insight; live != nil {
+		operator.Fleet = func(ctx context.Context) []admin.Server { return live.Fleet(ctx, insight.Everything()).Servers }
+	}
 	return adminapi.New(adminapi.Config{
-		Operator: admin.NewDirect(editor, a.plane.Engine, c.RateLimit.DefaultRuleSetID),
+		Operator: operator,
 		Guard:    a.edge.guard,
 		Audit:    a.audit,
 		Clients:  clients,

@@ -29,7 +29,7 @@ type Condition struct {
 	IfMatch     string `header:"If-Match" doc:"The ETag of the rule set that the change is based on, or * for the current one."`
 	IfNoneMatch string `header:"If-None-Match" doc:"With * the rule set must not exist."`
 	Comment     string `query:"comment" maxLength:"1024" doc:"The reason, for the history."`
-	Force       bool   `query:"force" doc:"Make the change although overrides do not fit the new rules."`
+	Force       bool   `query:"force" doc:"Make the change although overrides do not fit, or a server does not understand the new rules."`
 }
 
 // base returns the revision that a change is based on.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/internal/redislog"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/mongorules"
@@ -51,6 +52,7 @@ var discard = slog.New(slog.DiscardHandler)
 type diagnosis struct {
 	config   *config.Config
 	noRedis  bool // Redis cannot be used
+	fleet    []admin.Server
 	findings []Finding
 }
 
@@ -111,6 +113,7 @@ func (d *diagnosis) redis(ctx context.Context) redis.UniversalClient {
 	d.add(Good, "fleet state", "", "this server agrees with the others")
 	d.leases()
 	d.servers(store.Counted())
+	d.reports(ctx, store)
 	h := store.Health(ctx)
 	for _, n := range h.Nodes {
 		if n.Err != nil {
@@ -256,6 +259,7 @@ func (d *diagnosis) rules(ctx context.Context, client redis.UniversalClient) {
 		d.add(Good, "rules", "", "rule set %q in %s is at revision %v, rules: %d",
 			id, source.Kind, rules.ShownRevision(version.Revision), version.RuleSet.Len())
 		d.waiting(version.RuleSet)
+		d.understood(version.RuleSet)
 		d.unreachable(version.RuleSet)
 	}
 	d.sets(ctx, source.Source, id)

@@ -136,6 +136,24 @@ func (i *Insight) selfID() string {
 	return "self"
 }
 
+// Servers returns the servers of the reports. Those that cannot be read are left out.
+func Servers(ctx context.Context, fleet Fleet) ([]admin.Server, error) {
+	texts, err := fleet.Reports(ctx, MaxReport)
+	view := Everything()
+	var servers []admin.Server
+	for id, text := range texts {
+		if r, err := parseReport(text); err == nil {
+			servers = append(servers, r.server(id, &view, time.Now()))
+		}
+	}
+	sortServers(servers)
+	return servers, err
+}
+
+func sortServers(servers []admin.Server) {
+	slices.SortFunc(servers, func(a, b admin.Server) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
+}
+
 // Fleet returns the servers that share Redis.
 func (i *Insight) Fleet(ctx context.Context, view View) *admin.Fleet {
 	now := time.Now()
@@ -146,7 +164,7 @@ func (i *Insight) Fleet(ctx context.Context, view View) *admin.Fleet {
 	for id, r := range others {
 		fleet.Servers = append(fleet.Servers, r.server(id, &view, now))
 	}
-	slices.SortFunc(fleet.Servers, func(a, b admin.Server) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
+	sortServers(fleet.Servers)
 	for j := range fleet.Servers {
 		addRates(&fleet.Total, &fleet.Servers[j].Rates)
 	}

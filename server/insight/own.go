@@ -7,10 +7,11 @@ import (
 
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/internal/meter"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // own returns the report of this server, with so many rules and callers at most.
-func (i *Insight) own(now time.Time, rules, callers int) *report {
+func (i *Insight) own(now time.Time, mostRules, callers int) *report {
 	r := i.recorder
 	limitedCallers, allowedCallers := r.callers(limitedList, callers, anyRule), r.callers(allowedList, callers, anyRule)
 	r.mu.RLock()
@@ -18,7 +19,7 @@ func (i *Insight) own(now time.Time, rules, callers int) *report {
 	total := r.span([]*history{&r.total}, step, steps)
 	out := &report{
 		Version: reportVersion, Name: i.config.Name, Build: i.config.Version, Start: i.start.Unix(), At: now.UnixMilli(),
-		Draining:      i.config.Draining != nil && i.config.Draining(),
+		Draining: i.config.Draining != nil && i.config.Draining(), Understands: rules.Understood(),
 		reportedSteps: total.reportedSteps, Total: total.reportedSeries, Hour: r.span([]*history{&r.total}, hourStep, hourSteps),
 	}
 	out.Recent50, out.Recent99 = quantiles(r.times.at(1, r.second-recent), r.times.at(1, r.second))
@@ -30,7 +31,7 @@ func (i *Insight) own(now time.Time, rules, callers int) *report {
 		return cmp.Or(cmp.Compare(b.sum(), a.sum()), cmp.Compare(a.ID, b.ID))
 	})
 	out.RuleSets = out.RuleSets[:min(len(out.RuleSets), reportedRuleSets)]
-	out.Rules = r.busiest(rules)
+	out.Rules = r.busiest(mostRules)
 	out.Limited, out.Allowed = r.reported(out, i, limitedCallers), r.reported(out, i, allowedCallers)
 	i.addState(out, now)
 	out.clean()

@@ -39,16 +39,18 @@ const (
 // report is what a server says about itself in Redis. Other servers do not trust it.
 // Times are ages: clocks of servers differ.
 type report struct {
-	Version   int              `json:"v"`
-	Name      string           `json:"name"`
-	Build     string           `json:"build,omitempty"`
-	Start     int64            `json:"start"` // in unix seconds, by its own clock
-	At        int64            `json:"at"`    // in unix milliseconds
-	Draining  bool             `json:"draining,omitempty"`
-	Status    string           `json:"status,omitempty"`
-	Reason    string           `json:"reason,omitempty"`
-	Revisions map[string]int64 `json:"revisions,omitempty"`
-	Redis     []reportedNode   `json:"redis,omitempty"`
+	Version int    `json:"v"`
+	Name    string `json:"name"`
+	Build   string `json:"build,omitempty"`
+	Start   int64  `json:"start"` // in unix seconds, by its own clock
+	At      int64  `json:"at"`    // in unix milliseconds
+	// Understands is absent in reports of servers of an earlier version.
+	Understands []string         `json:"understands,omitempty"`
+	Draining    bool             `json:"draining,omitempty"`
+	Status      string           `json:"status,omitempty"`
+	Reason      string           `json:"reason,omitempty"`
+	Revisions   map[string]int64 `json:"revisions,omitempty"`
+	Redis       []reportedNode   `json:"redis,omitempty"`
 	reportedSteps
 	Total    reportedSeries   `json:"total"`
 	RuleSets []reportedSet    `json:"sets,omitempty"`
@@ -203,7 +205,7 @@ func parseReport(text []byte) (*report, error) {
 // check returns what of a report cannot be shown: names of any characters, times that JSON
 // does not have, callers without a rule. Numbers may be wrong.
 func (r *report) check() string {
-	var ids []string
+	ids := slices.Clone(r.Understands)
 	for id := range r.Revisions {
 		ids = append(ids, id)
 	}
@@ -299,7 +301,8 @@ func (r *report) server(id string, view *View, now time.Time) admin.Server {
 	s := admin.Server{
 		ID: id, Name: r.Name, Version: r.Build, StartedAt: time.Unix(r.Start, 0).UTC(), ReportedAt: time.UnixMilli(r.At).UTC(),
 		Draining: r.Draining, Status: r.Status, Revisions: map[string]int64{}, Redis: []admin.RedisNode{},
-		Rates: r.rates(r.visible(view, "")...), P50Ms: knownMs(r.Recent50), P99Ms: knownMs(r.Recent99),
+		Understands: append([]string{}, r.Understands...),
+		Rates:       r.rates(r.visible(view, "")...), P50Ms: knownMs(r.Recent50), P99Ms: knownMs(r.Recent99),
 	}
 	for ruleSet, revision := range r.Revisions {
 		if view.RuleSet(ruleSet) {
