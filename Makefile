@@ -24,6 +24,7 @@ FERRETDB := internal/testenv/ferretdb
 FUZZTIME  := 30s
 FAULT     :=
 MODEL     := 10m
+FORMER    := $(shell cat internal/upgrade/former)
 SOAK      := 10m
 SEED      := 0
 HISTORIES := 1000
@@ -170,10 +171,10 @@ mutate: ## change details of the arithmetic, the leases and the engine, and prin
 linearizability: ## check HISTORIES (1000) histories of 8 gateways on a Redis and on a cluster, minutes
 	@cd bench && go test ./linearizability -run '^TestRedis' -count=1 -timeout 60m -v -histories $(HISTORIES)
 
-upgrade: ## replace servers of FORMER (a commit or tag) by those of this tree and back, while callers use them
+upgrade: ## replace servers of FORMER (a commit, see internal/upgrade/former) by those of this tree and back, under load
 	@rm -rf bin/former && mkdir -p bin/former && git archive $(FORMER) | tar -x -C bin/former
 	@cd bin/former && GOWORK=off go build -o ../fluxgate-former ./cmd/fluxgate && rm -rf ../former
-	@go test ./internal/upgrade -count=1 -v -former "$(CURDIR)/bin/fluxgate-former" -stage 10s
+	@go test ./internal/upgrade -count=1 -v -former "$(CURDIR)/bin/fluxgate-former" -decisions 200000
 
 model: ## run random histories of a simulated fleet against the specification for MODEL (10m); SEED=n begins there
 	@GOGC=400 go test ./internal/model -run '^TestRandomHistories$$' -count=1 -timeout 0 -v -model '$(MODEL)' -seed '$(SEED)'

@@ -45,6 +45,7 @@ export const sidebar: Item[] = [
   }),
   group('Operate', {
     Operations: '/operations',
+    'Upgrade and go back': '/upgrade',
     Runbooks: '/runbooks',
     Redis: '/redis',
     Scaling: '/scaling',

@@ -44,7 +44,7 @@ type fleet struct {
 
 type server struct {
 	*testenv.Program
-	version, addr string
+	version, addr, admin string
 }
 
 func newFleet(t *testing.T, redis string) *fleet {
@@ -60,15 +60,15 @@ func newFleet(t *testing.T, redis string) *fleet {
 	t.Cleanup(transport.CloseIdleConnections)
 	return &fleet{t: t, client: &http.Client{Transport: transport}, settings: []string{
 		"redis.uri=" + redis, "redis.timeout=5s", "rules.file=" + file, "ratelimit.default-rule-set-id=upgrade",
-		"settle.receipt-secret-file=" + secret, "mongo.enabled=false", "server.admin=", "server.drain.delay=300ms", "log.level=error",
+		"settle.receipt-secret-file=" + secret, "mongo.enabled=false", "server.drain.delay=300ms", "log.level=error",
 	}}
 }
 
 // start starts a server with more settings and waits until it is ready.
 func (f *fleet) start(version, program string, more ...string) *server {
 	f.t.Helper()
-	s := &server{version: version, addr: testenv.FreeAddr(f.t)}
-	args := []string{"serve", "--set", "server.http=" + s.addr}
+	s := &server{version: version, addr: testenv.FreeAddr(f.t), admin: testenv.FreeAddr(f.t)}
+	args := []string{"serve", "--set", "server.http=" + s.addr, "--set", "server.admin=" + s.admin}
 	for _, setting := range slices.Concat(f.settings, more) {
 		args = append(args, "--set", setting)
 	}
@@ -124,6 +124,19 @@ func (f *fleet) post(ctx context.Context, s *server, path string, body, into any
 	if err != nil {
 		return err
 	}
+	return f.exchange(req, s, into)
+}
+
+// ask gets JSON from the admin listener of a server.
+func (f *fleet) ask(s *server, path string, into any) error {
+	req, err := http.NewRequestWithContext(f.t.Context(), http.MethodGet, "http://"+s.admin+path, http.NoBody)
+	if err != nil {
+		return err
+	}
+	return f.exchange(req, s, into)
+}
+
+func (f *fleet) exchange(req *http.Request, s *server, into any) error {
 	res, err := f.client.Do(req)
 	if err != nil {
 		return err
@@ -131,7 +144,7 @@ func (f *fleet) post(ctx context.Context, s *server, path string, body, into any
 	defer func() { _ = res.Body.Close() }()
 	answer, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
 	if err == nil && res.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s of the %s version answers %s: %.200s", path, s.version, res.Status, answer)
+		err = fmt.Errorf("%s of the %s version answers %s: %.200s", req.URL.Path, s.version, res.Status, answer)
 	}
 	if err == nil {
 		err = json.Unmarshal(answer, into)
