@@ -195,6 +195,10 @@ soak: ## look for leaks under random faults for SOAK (10m), and abuse a server i
 # FACTS=1 records what the figures measure in docs/facts.json.
 export FACTS_FILE := $(if $(FACTS),$(CURDIR)/docs/facts.json)
 
+# One after the other: they load the machine.
+figures-smoke: ## run all figures for a moment, to see that they still run; no bar is judged
+	@cd bench && go test ./figures/... -run '^TestFigures$$' -count=1 -timeout 20m -p 1 -smoke
+
 figures-core: ## measure the core against its bars (a minute or two)
 	@cd bench && go run ./figures/core
 

@@ -26,7 +26,10 @@ func NewReport(out io.Writer) *Report { return &Report{out: out} }
 // Verdict prints a figure whose bar is more than a number.
 func (r *Report) Verdict(name, value, bar string, ok bool) {
 	verdict := "ok"
-	if !ok {
+	switch {
+	case Smoke():
+		verdict = "not judged"
+	case !ok:
 		verdict = "SHORT"
 		r.short = true
 	}
@@ -54,7 +57,7 @@ func (r *Report) Print(name string, value float64, unit string) {
 // record writes a figure to the file that FACTS_FILE names, if it names one.
 func (r *Report) record(name string, value float64, unit string) {
 	path := os.Getenv("FACTS_FILE")
-	if path == "" {
+	if path == "" || Smoke() {
 		return
 	}
 	if err := Record(path, map[string]Fact{name: NewFact(value, unit, Today())}); err != nil {
@@ -64,7 +67,8 @@ func (r *Report) record(name string, value float64, unit string) {
 
 // Failed prints a figure that could not be measured.
 func (r *Report) Failed(name string, err error) {
-	r.Verdict(name, "not measured: "+err.Error(), "measured", false)
+	r.short = true
+	_, _ = fmt.Fprintf(r.out, "figure %s: not measured: %v (bar measured) SHORT\n", name, err)
 }
 
 // ExitCode is 1 if a figure fell short.
@@ -101,7 +105,7 @@ func Ratio(subject, control func(n int)) float64 {
 
 // Median is the median of so many measurements.
 func Median(times int, measure func() float64) float64 {
-	values := make([]float64, times)
+	values := make([]float64, Rounds(times))
 	for i := range values {
 		values[i] = measure()
 	}

@@ -1,6 +1,7 @@
 package figure
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -25,6 +26,28 @@ func TestReport_ExitCode(t *testing.T) {
 figure wide: 1.75× (bar at least 1.60×) ok
 figure big: 201 B (bar at most 200 B) SHORT
 figure narrow: 1.20× (bar at least 1.60×) SHORT
+`
+	if out.String() != want {
+		t.Errorf("printed\n%swant\n%s", &out, want)
+	}
+}
+
+// A smoke test judges no bar, and fails for what cannot be measured.
+func TestReport_Smoke(t *testing.T) {
+	*smoke = true
+	t.Cleanup(func() { *smoke = false })
+	var out strings.Builder
+	r := NewReport(&out)
+	r.AtMost("big", 201, 200, " B")
+	if r.ExitCode() != 0 {
+		t.Error("a smoke test has judged a figure")
+	}
+	r.Failed("none", errors.New("no server"))
+	if r.ExitCode() != 1 {
+		t.Error("a figure that cannot be measured does not fail")
+	}
+	want := `figure big: 201 B (bar at most 200 B) not judged
+figure none: not measured: no server (bar measured) SHORT
 `
 	if out.String() != want {
 		t.Errorf("printed\n%swant\n%s", &out, want)

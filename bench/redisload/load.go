@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/bench/figure"
 	"github.com/fluxgate/fluxgate/internal/calendar"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/store"
@@ -38,7 +39,7 @@ type Load struct {
 // caller and of its decision.
 func Run(t *testing.T, decide func(ctx context.Context, caller, n int) error) Load {
 	t.Helper()
-	return RunFor(t, Callers, slice, decide)
+	return RunFor(t, Callers, figure.For(slice), decide)
 }
 
 // RunFor is [Run] with so many callers, for so long.

@@ -71,7 +71,7 @@ func comparing(t *testing.T, report *figure.Report, s *served) {
 	last, err := s.History(t.Context(), "largest", 0, 9)
 	do(t, err)
 	pairs := len(last) - 1 // rules.DefaultHistoryBytes bounds them
-	if pairs < 3 {
+	if pairs < figure.Rounds(3) {
 		t.Fatalf("the history has %d revisions", len(last))
 	}
 	i := 0

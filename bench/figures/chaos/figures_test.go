@@ -3,9 +3,7 @@
 package chaos_test
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"testing"
 	"time"
 
@@ -14,15 +12,11 @@ import (
 	"github.com/fluxgate/fluxgate/internal/testenv"
 )
 
-var measure = flag.Bool("figures", false, "measure the figures, which takes minutes")
-
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-func TestFigures(t *testing.T) {
-	if !*measure {
-		t.Skip("figures are measured by make figures-chaos")
-	}
-	report := figure.NewReport(os.Stdout)
+func TestFigures(t *testing.T) { figure.Run(t, func(report *figure.Report) { measure(t, report) }) }
+
+func measure(t *testing.T, report *figure.Report) {
 	t.Run("frozen", func(t *testing.T) { frozen(t, report) })
 	t.Run("throughput", func(t *testing.T) { throughput(t, report) })
 	t.Run("slow", func(t *testing.T) { slow(t, report) })
@@ -30,9 +24,6 @@ func TestFigures(t *testing.T) {
 	t.Run("saturated", func(t *testing.T) { saturated(t, report) })
 	t.Run("restart", func(t *testing.T) { restart(t, report) })
 	t.Run("outage", func(t *testing.T) { outage(t, report) })
-	if report.ExitCode() != 0 {
-		t.Fail()
-	}
 }
 
 // frozen is Redis frozen under 64 callers with 2,000 requests a second.
@@ -45,7 +36,7 @@ func frozen(t *testing.T, report *figure.Report) {
 
 // throughput is Redis frozen under 64 callers that send as much as they can.
 func throughput(t *testing.T, report *figure.Report) {
-	healthy, away := chaos.FrozenThroughput(t, chaos.Timing{})
+	healthy, away := chaos.FrozenThroughput(t, timing())
 	t.Logf("%.0f a second with Redis, %.0f without", healthy, away)
 	report.AtLeast("chaos-frozen-throughput", away/healthy, 1, "×")
 }
@@ -63,7 +54,7 @@ func cluster(t *testing.T, report *figure.Report) {
 
 // saturated compares with what is due without any loss of state.
 func saturated(t *testing.T, report *figure.Report) {
-	row := chaos.Saturated(t, 600, 10*time.Second)
+	row := chaos.Saturated(t, 600, figure.For(10*time.Second))
 	t.Log("\n" + chaos.Table([]chaos.Row{row}))
 	report.AtMost("chaos-saturated-admitted", float64(row.Admitted)/float64(row.Due), 1, "×")
 }
@@ -75,14 +66,22 @@ func restart(t *testing.T, report *figure.Report) {
 
 // outage is one of 30 s, and the minute after it.
 func outage(t *testing.T, report *figure.Report) {
-	admitted, due := chaos.Outage(t, 30*time.Second, time.Minute)
+	admitted, due := chaos.Outage(t, figure.For(30*time.Second), figure.For(time.Minute))
 	t.Logf("%d tokens admitted, %.0f due", admitted, due)
 	report.AtMost("chaos-outage-admitted", float64(admitted)/due, 1.05, "×")
 }
 
+// timing is that of the chaos tests, which is short in a smoke test.
+func timing() chaos.Timing {
+	if figure.Smoke() {
+		return chaos.Timing{Before: 500 * time.Millisecond, During: 2 * time.Second}
+	}
+	return chaos.Timing{}
+}
+
 func run(t *testing.T, name string, load chaos.Load) chaos.Row {
 	t.Helper()
-	row := chaos.Run(t, chaos.Find(t, name), load, chaos.Timing{})
+	row := chaos.Run(t, chaos.Find(t, name), load, timing())
 	t.Log("\n" + chaos.Table([]chaos.Row{row}))
 	return row
 }

@@ -13,8 +13,8 @@ import (
 // heap measures what a live bucket takes, and that callers without number do
 // not take more than the bound allows.
 func heap(report *figure.Report) {
-	report.AtMost("heap-per-bucket", heapPerBucket(1_000_000), 200, " B")
-	report.AtMost("heap-after-flood", heapAfterFlood(1_000_000, 5_000_000), 1.05, "× heap at the bound")
+	report.AtMost("heap-per-bucket", heapPerBucket(figure.Some(1_000_000)), 200, " B")
+	report.AtMost("heap-after-flood", heapAfterFlood(figure.Some(1_000_000), figure.Some(5_000_000)), 1.05, "× heap at the bound")
 }
 
 func heapPerBucket(live int) float64 {

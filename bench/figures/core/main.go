@@ -7,19 +7,25 @@
 package main
 
 import (
+	"flag"
 	"os"
 
 	"github.com/fluxgate/fluxgate/bench/figure"
 )
 
 func main() {
+	flag.Parse()
 	report := figure.NewReport(os.Stdout)
+	measure(report)
+	os.Exit(report.ExitCode())
+}
+
+func measure(report *figure.Report) {
 	speed(report)
 	cores(report)
 	matcher(report)
 	heap(report)
 	arithmetic(report)
-	os.Exit(report.ExitCode())
 }
 
 // must is for what cannot fail unless the measurement itself is wrong.

@@ -11,9 +11,6 @@ import (
 	"github.com/fluxgate/fluxgate/internal/match"
 )
 
-// product is the directory of the product's module.
-const product = ".."
-
 // matcher compares the matcher at 10,000 rules with itself at 100, each with
 // paths of their own and requests for all of them in turn.
 func matcher(report *figure.Report) {
@@ -78,7 +75,7 @@ func arithmetic(report *figure.Report) {
 // bucketTest runs a test of the arithmetic and finds what it has logged. A
 // test that fails is an error with what it says.
 func bucketTest(name string, wanted *regexp.Regexp, flags ...string) ([]string, error) {
-	text, err := output("go", append([]string{"test", "./internal/bucket", "-count=1", "-v", "-run=^" + name + "$"}, flags...)...)
+	text, err := output("go", append([]string{"test", "github.com/fluxgate/fluxgate/internal/bucket", "-count=1", "-v", "-run=^" + name + "$"}, flags...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -89,10 +86,9 @@ func bucketTest(name string, wanted *regexp.Regexp, flags ...string) ([]string, 
 	return found, nil
 }
 
-// output is what a command prints, run in the product's module.
+// output is what a command prints.
 func output(name string, arguments ...string) (string, error) {
 	command := exec.Command(name, arguments...) //nolint:gosec // the arguments are the ones written here
-	command.Dir = product
 	text, err := command.CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%s: %w\n%s", command, err, text)

@@ -3,26 +3,20 @@
 package envoy_test
 
 import (
-	"flag"
-	"os"
 	"testing"
 	"time"
 
 	"github.com/fluxgate/fluxgate/bench/figure"
 )
 
-var measure = flag.Bool("figures", false, "measure the figures, which takes minutes")
-
 const (
 	rounds = 7
 	slice  = 3 * time.Second
 )
 
-func TestFigures(t *testing.T) {
-	if !*measure {
-		t.Skip("figures are measured by make figures-envoy")
-	}
-	report := figure.NewReport(os.Stdout)
+func TestFigures(t *testing.T) { figure.Run(t, func(report *figure.Report) { measure(t, report) }) }
+
+func measure(t *testing.T, report *figure.Report) {
 	theirs, ours, err := start(t, plenty)
 	if err != nil {
 		for _, name := range []string{"calls-1", "calls-3", "cpu-per-call", "p999-at-equal-load", "leaked-hits"} {
@@ -42,9 +36,6 @@ func TestFigures(t *testing.T) {
 
 	_, ours = mustStart(t)
 	report.AtMost("envoy-leaked-hits", float64(leakedHits(t, ours, nil)), 0, "")
-	if report.ExitCode() != 0 {
-		t.Fail()
-	}
 }
 
 // loads are those of both services in each round.
@@ -54,8 +45,8 @@ type loads struct{ theirs, ours []load }
 // 0, as many as they answer.
 func alternate(t *testing.T, theirs, ours *service, w *workload, rate float64) (all loads) {
 	t.Helper()
-	for round := range rounds + 1 {
-		their, own := theirs.run(t, w, slice, rate), ours.run(t, w, slice, rate)
+	for round := range figure.Rounds(rounds) + 1 {
+		their, own := theirs.run(t, w, figure.For(slice), rate), ours.run(t, w, figure.For(slice), rate)
 		if round == 0 {
 			continue // it creates the counters
 		}

@@ -3,9 +3,7 @@
 package http_test
 
 import (
-	"flag"
 	"net/http"
-	"os"
 	"testing"
 	"time"
 
@@ -13,20 +11,13 @@ import (
 	"github.com/fluxgate/fluxgate/internal/testenv"
 )
 
-var measure = flag.Bool("figures", false, "measure the figures, which takes minutes")
-
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-func TestFigures(t *testing.T) {
-	if !*measure {
-		t.Skip("figures are measured by make figures-http")
-	}
-	report := figure.NewReport(os.Stdout)
+func TestFigures(t *testing.T) { figure.Run(t, func(report *figure.Report) { measure(t, report) }) }
+
+func measure(t *testing.T, report *figure.Report) {
 	inMemory(t, report)
 	overRedis(t, report)
-	if report.ExitCode() != 0 {
-		t.Fail()
-	}
 }
 
 // inMemory compares the time that the middleware adds to a bare handler with
@@ -40,7 +31,7 @@ func inMemory(t *testing.T, report *figure.Report) {
 	const rounds, requests = 101, 5_000
 	added := map[string][]float64{}
 	var ratios []float64
-	for range rounds {
+	for range figure.Rounds(rounds) {
 		took := map[string]float64{}
 		for name, h := range handlers { // in random order
 			took[name] = perRequest(h, requests)
@@ -70,10 +61,10 @@ func overRedis(t *testing.T, report *figure.Report) {
 		"ours": ours(t, shared(t, server))(bare), "ulule": ululeOverRedis(t, server)(bare), "throttled": throttledOverRedis(t, server)(bare),
 	}
 	vs := map[string][]float64{}
-	for range 7 {
+	for range figure.Rounds(7) {
 		rate := map[string]float64{}
 		for name, h := range handlers {
-			rate[name] = perSecond(t, h, 64, time.Second)
+			rate[name] = perSecond(t, h, 64, figure.For(time.Second))
 		}
 		for name := range handlers {
 			vs[name] = append(vs[name], rate["ours"]/rate[name])

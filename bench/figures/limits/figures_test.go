@@ -6,9 +6,7 @@ import (
 	"context"
 	_ "embed"
 	"encoding/binary"
-	"flag"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"testing"
@@ -22,8 +20,6 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-var measure = flag.Bool("figures", false, "measure the figures, which takes minutes")
-
 //go:embed before.lua
 var before string
 
@@ -35,16 +31,11 @@ var (
 	slots  = rules.Band{Kind: rules.Concurrency, Capacity: 1_000, Hold: time.Hour}
 )
 
-func TestFigures(t *testing.T) {
-	if !*measure {
-		t.Skip("figures are measured by make figures-limits")
-	}
-	report := figure.NewReport(os.Stdout)
+func TestFigures(t *testing.T) { figure.Run(t, func(report *figure.Report) { measure(t, report) }) }
+
+func measure(t *testing.T, report *figure.Report) {
 	t.Run("speed", func(t *testing.T) { speedFigures(t, report) })
 	t.Run("memory", func(t *testing.T) { memoryFigures(t, report) })
-	if report.ExitCode() != 0 {
-		t.Fail()
-	}
 }
 
 func speedFigures(t *testing.T, report *figure.Report) {
@@ -63,7 +54,7 @@ func speedFigures(t *testing.T, report *figure.Report) {
 		{name: "sliding-window", bar: 0.4, takes: redisload.Take(t, store, 1, window)},
 		{name: "concurrency", bar: 0.3, takes: redisload.Take(t, store, 1, slots)},
 	}
-	for round := range 8 {
+	for round := range figure.Rounds(7) + 1 {
 		control := redisload.Run(t, bucket.Spread)
 		t.Logf("token bucket %.0f/s p99 %v", control.PerSecond, control.P99)
 		for i := range kinds {
@@ -82,7 +73,7 @@ func speedFigures(t *testing.T, report *figure.Report) {
 }
 
 func memoryFigures(t *testing.T, report *figure.Report) {
-	const buckets = 1_000_000
+	buckets := figure.Some(1_000_000)
 	report.AtMost("limits-bytes-quota", redisload.BytesPerBucket(t, buckets, quota), 200, " B")
 	report.AtMost("limits-bytes-sliding-window", redisload.BytesPerBucket(t, buckets, window), 350, " B")
 	// The holders have a key of their own: this is one request under way.

@@ -4,8 +4,6 @@ package redis_test
 
 import (
 	_ "embed"
-	"flag"
-	"os"
 	"testing"
 	"time"
 
@@ -17,23 +15,16 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-var measure = flag.Bool("figures", false, "measure the figures, which takes minutes")
-
 //go:embed control.lua
 var control string
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-func TestFigures(t *testing.T) {
-	if !*measure {
-		t.Skip("figures are measured by make figures-redis")
-	}
-	report := figure.NewReport(os.Stdout)
+func TestFigures(t *testing.T) { figure.Run(t, func(report *figure.Report) { measure(t, report) }) }
+
+func measure(t *testing.T, report *figure.Report) {
 	t.Run("speed", func(t *testing.T) { speedFigures(t, report) })
 	t.Run("memory", func(t *testing.T) { memoryFigures(t, report) })
-	if report.ExitCode() != 0 {
-		t.Fail()
-	}
 }
 
 func speedFigures(t *testing.T, report *figure.Report) {
@@ -51,7 +42,7 @@ func speedFigures(t *testing.T, report *figure.Report) {
 	three := redisload.Take(t, store, 3, rules.PerSecond(100), minute)
 	rate := redisRate(client)
 	var vsDocuments, vsRate, vsOne, p99 []float64
-	for range 7 {
+	for range figure.Rounds(7) {
 		docs := documents(t, server.Addr(), sha)
 		own := redisload.Run(t, one.Spread)
 		theirs := redisload.Run(t, rate)
@@ -86,9 +77,9 @@ func speedFigures(t *testing.T, report *figure.Report) {
 func memoryFigures(t *testing.T, report *figure.Report) {
 	day := rules.PerDay(1_000)
 	hour, slow := rules.PerHour(500), rules.Band{Capacity: 100, RefillTokens: 1, Refill: time.Minute}
-	report.AtMost("redis-bytes-per-bucket-1-band", redisload.BytesPerBucket(t, 1_000_000, day), 200, " B")
-	report.AtMost("redis-bytes-per-bucket-3-bands", redisload.BytesPerBucket(t, 1_000_000, day, hour, slow), 250, " B")
+	report.AtMost("redis-bytes-per-bucket-1-band", redisload.BytesPerBucket(t, figure.Some(1_000_000), day), 200, " B")
+	report.AtMost("redis-bytes-per-bucket-3-bands", redisload.BytesPerBucket(t, figure.Some(1_000_000), day, hour, slow), 250, " B")
 	const callers = 10_000_000
 	month := rules.Band{Capacity: 1_000, Refill: 30 * 24 * time.Hour} // no bucket is full again meanwhile
-	report.AtMost("redis-gb-10-million-callers", redisload.BytesPerBucket(t, callers, month)*callers/1e9, 2.2, " GB")
+	report.AtMost("redis-gb-10-million-callers", redisload.BytesPerBucket(t, figure.Some(callers), month)*callers/1e9, 2.2, " GB")
 }

@@ -102,7 +102,7 @@ func arriving(t *testing.T, report *figure.Report) {
 	server := testenv.StartStandalone(t, testenv.Config{})
 	f := newFleet(t, server, server.Addr(), 20, 30*time.Second)
 	var took []time.Duration
-	for range 100 {
+	for range figure.Rounds(100) {
 		took = append(took, f.effect(f.change())...)
 	}
 	slices.Sort(took)
@@ -120,7 +120,7 @@ func cutOff(t *testing.T, report *figure.Report) {
 	proxy.Refuse()
 	proxy.Cut()
 	var took []time.Duration
-	for range 10 {
+	for range figure.Rounds(10) {
 		took = append(took, f.effect(f.change())...)
 	}
 	slices.Sort(took)

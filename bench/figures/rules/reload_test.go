@@ -92,7 +92,7 @@ func reloading(t *testing.T, report *figure.Report) {
 			})
 		}
 		start := time.Now()
-		for range 10 {
+		for range figure.Rounds(10) {
 			if reloads {
 				replace()
 			}

@@ -98,11 +98,12 @@ func polling(t *testing.T, report *figure.Report) {
 // read.
 func writing(t *testing.T, report *figure.Report) {
 	t.Helper()
-	const writers, changes = 50, 1_000
+	const writers = 50
+	changes := figure.Rounds(20) * writers
 	for name, source := range sources(t, map[string]*meter{}) {
 		start := time.Now()
 		var left, conflicts atomic.Int64
-		left.Store(changes)
+		left.Store(int64(changes))
 		var all sync.WaitGroup
 		for range writers {
 			all.Go(func() {
@@ -125,7 +126,7 @@ func writing(t *testing.T, report *figure.Report) {
 		}
 		counted := count(version)
 		value := fmt.Sprintf("%d revisions, counted to %d", len(history), counted)
-		report.Verdict("rules-50-writers-"+name, value, fmt.Sprintf("%d and %d", changes, changes), len(history) == changes && counted == changes)
+		report.Verdict("rules-50-writers-"+name, value, fmt.Sprintf("%d and %d", changes, changes), len(history) == changes && counted == int64(changes))
 	}
 }
 

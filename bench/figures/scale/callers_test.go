@@ -60,7 +60,7 @@ func callersFigures(t *testing.T, report *figure.Report) {
 func interleaved(t *testing.T, what string, rounds int, subject, control func() float64) float64 {
 	t.Helper()
 	var ratios []float64
-	for round := range rounds + 1 {
+	for round := range figure.Rounds(rounds) + 1 {
 		a, b := subject(), control()
 		t.Logf("%s: %.4g with leases, %.4g without", what, a, b)
 		if round > 0 { // the first creates the buckets
@@ -82,7 +82,7 @@ func zipfKeys() []uint64 {
 
 // bucketFigures measure a decision where there are many buckets.
 func bucketFigures(t *testing.T, report *figure.Report) {
-	const few, many = 1_000, 10_000_000
+	few, many := 1_000, figure.Some(10_000_000)
 	server := testenv.StartStandalone(t, testenv.Config{})
 	_, fleet := openFleet(t, server.URI())
 	// No bucket is full again, or empty, while this runs.
@@ -96,7 +96,7 @@ func bucketFigures(t *testing.T, report *figure.Report) {
 			}).PerSecond
 		})
 	}
-	before := perDecision(few)
+	before := perDecision(uint64(few))
 	var wg sync.WaitGroup
 	for i := range takers {
 		wg.Go(func() {
@@ -109,6 +109,6 @@ func bucketFigures(t *testing.T, report *figure.Report) {
 		})
 	}
 	wg.Wait()
-	after := perDecision(many)
+	after := perDecision(uint64(many))
 	report.Verdict("scale-10m-buckets", fmt.Sprintf("%.2f× (%.2f µs with 10,000,000 buckets, %.2f µs with 1,000)", after/before, after, before), "printed", true)
 }

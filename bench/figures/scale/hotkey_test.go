@@ -37,7 +37,7 @@ func hotKeyFigures(t *testing.T, report *figure.Report) {
 		return sample{load.PerSecond, (cpuSeconds(t, server) - cpu) / n * 1e6, float64(calls(fleet)-before) / n * 1000}
 	}
 	var cpu, throughput, perThousand []float64
-	for round := range 8 {
+	for round := range figure.Rounds(7) + 1 {
 		with, without := run(leased), run(strict)
 		t.Logf("leased %.0f/s, %.4f µs of Redis and %.2f calls per 1,000; strict %.0f/s, %.2f µs", with.perSecond, with.cpu, with.calls, without.perSecond, without.cpu)
 		if round > 0 {

@@ -3,9 +3,7 @@
 package server_test
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"testing"
 	"time"
 
@@ -13,15 +11,11 @@ import (
 	"github.com/fluxgate/fluxgate/internal/testenv"
 )
 
-var measure = flag.Bool("figures", false, "measure the figures, which takes minutes")
-
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-func TestFigures(t *testing.T) {
-	if !*measure {
-		t.Skip("figures are measured by make figures-server")
-	}
-	report := figure.NewReport(os.Stdout)
+func TestFigures(t *testing.T) { figure.Run(t, func(report *figure.Report) { measure(t, report) }) }
+
+func measure(t *testing.T, report *figure.Report) {
 	ours := startFluxgate(t)
 	other, unmeasured := startRatelimit(t)
 	for _, limits := range []int{1, 3} {
@@ -41,14 +35,11 @@ func TestFigures(t *testing.T) {
 		report.AtLeast("server-"+suffix, rate, 2, "×")
 		report.AtMost("server-p99-"+suffix, p99, 1, "×")
 	}
-	if report.ExitCode() != 0 {
-		t.Fail()
-	}
 }
 
 const (
 	rounds = 7
-	slice  = 3 * time.Second
+	slice  = 3 * time.Second // wrk knows whole seconds only
 )
 
 // compare returns the ratio of our throughput to the other's, and of our 99th
@@ -64,12 +55,12 @@ func compare(t *testing.T, ours, other *target, limits int) (rate, p99 float64, 
 		}
 	}
 	var rates, p99s []float64
-	for range rounds {
-		own, err := ours.run(t.Context(), limits, slice)
+	for range figure.Rounds(rounds) {
+		own, err := ours.run(t.Context(), limits, max(time.Second, figure.For(slice)))
 		if err != nil {
 			return 0, 0, err
 		}
-		their, err := other.run(t.Context(), limits, slice)
+		their, err := other.run(t.Context(), limits, max(time.Second, figure.For(slice)))
 		if err != nil {
 			return 0, 0, err
 		}

@@ -2,7 +2,6 @@ package ship
 
 import (
 	"errors"
-	"flag"
 	"os"
 	"strings"
 	"testing"
@@ -10,15 +9,11 @@ import (
 	"github.com/fluxgate/fluxgate/bench/figure"
 )
 
-var measure = flag.Bool("figures", false, "measure the figures, which takes half an hour")
-
 const root = "../../.."
 
-func TestFigures(t *testing.T) {
-	if !*measure {
-		t.Skip("figures are measured by make figures-ship")
-	}
-	report := figure.NewReport(os.Stdout)
+func TestFigures(t *testing.T) { figure.Run(t, func(report *figure.Report) { measure(t, report) }) }
+
+func measure(t *testing.T, report *figure.Report) {
 	atMost := func(name string, bar float64) func(float64, error) {
 		return func(value float64, err error) {
 			if err != nil {
@@ -30,13 +25,13 @@ func TestFigures(t *testing.T) {
 	}
 	others, err := libraryDependencies(t.Context(), root)
 	atMost("ship-library-dependencies", 0)(float64(len(others)), err)
+	if figure.Smoke() {
+		return // the rest builds everything anew
+	}
 	atMost("ship-binary-mb", 60)(binaryMB(t.Context(), root, t.TempDir()))
 	atMost("ship-ts-client-kb", 10)(clientKB(root + "/clients/typescript/dist"))
 	atMost("ship-minutes-to-first-decision", 3)(minutesOf(t, firstDecision(t), "refused (limited)"))
 	atMost("ship-minutes-to-green-check", 12)(minutesOf(t, "make check", ""))
-	if report.ExitCode() != 0 {
-		t.Fail()
-	}
 }
 
 // minutesOf types commands, which must print a text.

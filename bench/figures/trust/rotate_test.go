@@ -66,7 +66,7 @@ func rotate(t *testing.T, report *figure.Report) {
 			}
 		})
 	}
-	for begun := time.Now(); time.Since(begun) < lasts; {
+	for begun := time.Now(); time.Since(begun) < figure.For(lasts); {
 		rotations++
 		next := time.Now().Add(every)
 		add(rotations)
