@@ -127,8 +127,8 @@ func (f *fleet) post(ctx context.Context, s *server, path string, body, into any
 	return f.exchange(req, s, into)
 }
 
-// ask gets JSON from the admin listener of a server.
-func (f *fleet) ask(s *server, path string, into any) error {
+// get reads JSON from the admin listener of a server.
+func (f *fleet) get(s *server, path string, into any) error {
 	req, err := http.NewRequestWithContext(f.t.Context(), http.MethodGet, "http://"+s.admin+path, http.NoBody)
 	if err != nil {
 		return err

@@ -82,14 +82,14 @@ func (f *fleet) wantUnreadable(s *server) {
 		Status string
 		Store  struct{ Error string }
 	}
-	if err := f.ask(s, "/v1/health", &health); err != nil || health.Status != "degraded" || !strings.Contains(health.Store.Error, reason) {
+	if err := f.get(s, "/v1/health", &health); err != nil || health.Status != "degraded" || !strings.Contains(health.Store.Error, reason) {
 		f.t.Errorf("health is %+v (%v)", health, err)
 	}
 	testenv.Eventually(f.t, "the fleet shows it", func() bool {
 		var found struct {
 			Servers []struct{ Status, Reason string }
 		}
-		err := f.ask(s, "/v1/fleet", &found)
+		err := f.get(s, "/v1/fleet", &found)
 		return err == nil && len(found.Servers) == 1 && found.Servers[0].Status == "degraded" && strings.Contains(found.Servers[0].Reason, reason)
 	})
 	f.wantDoctor("is degraded: redis is unavailable: a bucket has state of version")
