@@ -23,8 +23,6 @@ func TestCompletion_IDsAndKeys(t *testing.T) {
 		{"bucket peek --rule-set ", "other\n", ""},
 		{"check --rule-set ", "other\n", ""},
 		{"simulate --format ", "envoy\n", ""},
-		{"to", "top\tShow the live numbers", ""},
-		{"top --int", "--interval\ttime between two refreshes", ""},
 		{"serve --set redis.u", "redis.uri=\n", "mongo"},
 		{"doctor --set ", "rules.file=\n", ""},
 		{"doctor --set reload.strategy=", "reload.strategy=REDIS_PUBSUB\n", ""},
