@@ -116,7 +116,7 @@ func newRoot(version string) *cobra.Command {
   fluxgate doctor --config fluxgate.yaml`,
 		SilenceUsage: true, SilenceErrors: true,
 	})
-	addSection(root, "Server", newServe(), newConfig(), newToken(), newDoctor())
+	addSection(root, "Server", newServe(), newConfig(), newDoctor())
 	addSection(root, "Rules", newRules(), newSimulate())
 	addSection(root, "Decisions", newCheck(), newExplain(), newBucket())
 	addSection(root, "Other", newVersion())
