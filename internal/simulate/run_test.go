@@ -336,15 +336,15 @@ func TestRun_SeveralLogs(t *testing.T) {
 		old += line("192.0.2.1", i, "/old")
 		recent += line("192.0.2.1", 3600+i, "/new")
 	}
-	envoy := `[2026-11-16T15:30:00.5Z] "GET / HTTP/2" 429 - 1 0 2 1 "192.0.2.1" "a" "b" "c" "d"` + "\n"
-	r := replayed(t, Config{Proposed: perIP(t, 60)}, recent, gzipped(t, old)+gzipped(t, line("192.0.2.2", 41, "/")), envoy+`{"time":1}`)
+	object := `{"time":"2026-11-16T15:30:00.5Z","path":"/","status":429,"ip":"192.0.2.1"}` + "\n"
+	r := replayed(t, Config{Proposed: perIP(t, 60)}, recent, gzipped(t, old)+gzipped(t, line("192.0.2.2", 41, "/")), object+`{"path":"/"}`)
 	// 40 of 60 are taken in the first minute and are back after 40 minutes.
 	if r.Requests != 82 || r.Proposed.Limited != 0 || r.Logged429 != 1 {
 		t.Errorf("%d requests, %d limited, %d answered with 429", r.Requests, r.Proposed.Limited, r.Logged429)
 	}
 	for i, want := range []Log{
 		{Name: "log-0", Format: "combined", Lines: 40, Requests: 40}, {Name: "log-1", Format: "combined", Lines: 41, Requests: 41},
-		{Name: "log-2", Format: "envoy", Lines: 2, Requests: 1, Unparsed: 1, FirstSkipped: &SkippedLine{2, errTime.Error(), `{"time":1}`}},
+		{Name: "log-2", Format: "json", Lines: 2, Requests: 1, Unparsed: 1, FirstSkipped: &SkippedLine{2, errTime.Error(), `{"path":"/"}`}},
 	} {
 		if !reflect.DeepEqual(r.Logs[i], want) {
 			t.Errorf("%+v\nwant\n%+v", r.Logs[i], want)
