@@ -475,30 +475,11 @@ func TestRun_HidesSecrets(t *testing.T) {
 	}
 }
 
-// Where a rule cannot be simulated as it works, the report says so.
-func TestRun_Notes(t *testing.T) {
-	hour := []rules.Band{rules.PerHour(1)}
-	set := ruleSet(t,
-		rules.Rule{ID: "a", Scope: rules.ScopeAPIKey, Bands: hour, When: rules.When{Hosts: []string{"a.example"}, Attributes: map[string][]string{"tier": {"*"}}}},
-		rules.Rule{ID: "b", Bands: []rules.Band{{Kind: rules.Concurrency, Capacity: 1, Hold: time.Hour}}},
-		rules.Rule{ID: "c", Bands: []rules.Band{rules.PerHour(100)}, OnLimitExceed: rules.WaitForRefill},
-		rules.Rule{ID: "d", Action: rules.ActionDeny, Mode: rules.ModeShadow},
-		rules.Rule{ID: "e", Cost: "tokens", Bands: []rules.Band{rules.PerHour(100)}},
-		rules.Rule{ID: "f", Scope: rules.ScopeIP, Bands: []rules.Band{rules.PerHour(100)}},
-		rules.Rule{ID: "g", Disabled: true, Scope: rules.ScopeUser, Bands: hour},
-	)
+// Slots limit nothing, because a log does not say how long requests ran.
+func TestRun_Concurrency(t *testing.T) {
+	set := ruleSet(t, rules.Rule{ID: "r", Bands: []rules.Band{{Kind: rules.Concurrency, Capacity: 1, Hold: time.Hour}}})
 	r := replayed(t, Config{Proposed: set}, line("192.0.2.1", 1, "/")+line("192.0.2.1", 2, "/"))
-	want := []string{
-		"rule a of api-limits: it looks at apiKey, attr:tier, host, which no line has",
-		"rule b of api-limits: requests at the same time are not simulated, because a log does not say how long each of them ran",
-		"rule c of api-limits: requests that a server would hold until their tokens are due count as limited",
-		"rule d of api-limits: a rule in shadow mode that does not limit has no effect",
-		"rule e of api-limits: no line has a cost in tokens, so every request costs 1: name the field with --field cost.tokens=NAME",
-	}
-	if !reflect.DeepEqual(r.Notes, want) {
-		t.Errorf("notes\n%s", strings.Join(r.Notes, "\n"))
-	}
-	if r.Proposed.Limited != 0 {
-		t.Errorf("%d are limited by the number of requests at the same time", r.Proposed.Limited)
+	if r.Proposed.Allowed != 2 {
+		t.Errorf("%d are limited by the number of concurrent requests", r.Proposed.Limited)
 	}
 }
