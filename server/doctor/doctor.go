@@ -256,7 +256,7 @@ func (d *diagnosis) rules(ctx context.Context, client redis.UniversalClient) {
 		d.add(Good, "rules", "", "rule set %q in %s is at revision %v, rules: %d",
 			id, source.Kind, rules.ShownRevision(version.Revision), version.RuleSet.Len())
 		d.waiting(version.RuleSet)
-		d.unreachable(version.RuleSet)
+		d.ended(version.RuleSet)
 	}
 	d.sets(ctx, source.Source, id)
 	if mongo, ok := source.Source.(*mongorules.Source); ok {
