@@ -67,42 +67,6 @@ func TestClient_Requests(t *testing.T) {
 	}
 }
 
-// Queries have what is set only, and answers of something else are errors.
-func TestClient_Insight(t *testing.T) {
-	var sent []string
-	answer := `{"stepSeconds":2,"servers":[],"callers":[]}`
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		sent = append(sent, r.Method+" "+r.RequestURI)
-		w.Header().Set("Content-Type", "application/json")
-		text := answer
-		if r.URL.Path == "/v1/live" {
-			text = strings.Replace(text, "[]", "1", 1)
-		}
-		fmt.Fprint(w, text)
-	}))
-	defer server.Close()
-	c := clientOf(t, server.URL)
-	call := func() (errs [3]error) {
-		_, errs[0] = c.Live(t.Context(), admin.LiveQuery{Scope: admin.ScopeServer, RuleSet: "a", Rule: "b", Range: admin.RangeHour, Limit: 5})
-		_, errs[1] = c.Fleet(t.Context())
-		_, errs[2] = c.Callers(t.Context(), admin.CallersQuery{Outcome: admin.CallersAllowed})
-		return errs
-	}
-	for _, err := range call() {
-		do(t, err)
-	}
-	want := []string{"GET /v1/live?limit=5&range=1h&rule=b&ruleSet=a&scope=server", "GET /v1/fleet", "GET /v1/callers?outcome=allowed"}
-	if strings.Join(sent, "\n") != strings.Join(want, "\n") {
-		t.Errorf("sent %q, want %q", sent, want)
-	}
-	answer = "{}"
-	for i, err := range call() {
-		if !errors.Is(err, admin.ErrNotAPI) {
-			t.Errorf("call %d: %v", i, err)
-		}
-	}
-}
-
 // Invalid answers are errors.
 func TestClient_InvalidAnswers(t *testing.T) {
 	page := func(status int, media, body string) http.HandlerFunc {

@@ -1,13 +1,6 @@
 package admin
 
-import (
-	"context"
-	"net/http"
-	"net/url"
-	"slices"
-	"strconv"
-	"time"
-)
+import "time"
 
 // Rates has the requests per second, by result.
 type Rates struct {
@@ -61,8 +54,9 @@ const (
 	RangeHour    = "1h"
 )
 
-// LiveQuery selects the numbers of a [Live]. Its zero value is the last two minutes of the
-// fleet. A rule, and the last hour of a rule set, are known of a server only.
+// LiveQuery is the query of GET /v1/live, which returns a [Live]. Its zero value is the last
+// two minutes of the fleet. A rule, and the last hour of a rule set, are known of a server
+// only.
 type LiveQuery struct {
 	Scope, Range  string
 	RuleSet, Rule string
@@ -118,7 +112,8 @@ const (
 	CallersAllowed = "allowed"
 )
 
-// CallersQuery selects the callers of a [Callers]. Its zero value selects those limited most.
+// CallersQuery is the query of GET /v1/callers, which returns [Callers]. Its zero value selects
+// those limited most.
 type CallersQuery struct {
 	RuleSet, Rule, Outcome string
 	// Limit is the maximum number of callers. 0 means 20.
@@ -143,51 +138,4 @@ type Caller struct {
 	Count     uint64  `json:"count" doc:"How many requests it made, within error of the truth."`
 	Error     uint64  `json:"error" doc:"How far count can be off."`
 	PerSecond float64 `json:"perSecond" doc:"Count over the time since."`
-}
-
-// Live returns the current numbers.
-func (c *Client) Live(ctx context.Context, q LiveQuery) (*Live, error) {
-	query := queryOf("scope", q.Scope, "range", q.Range, "ruleSet", q.RuleSet, "rule", q.Rule)
-	live, err := fetch[Live](ctx, c, &call{method: http.MethodGet, path: "/v1/live", query: limited(query, q.Limit)})
-	if err == nil && live.StepSeconds < 1 {
-		err = ErrNotAPI
-	}
-	return live, err
-}
-
-// Fleet returns all servers that share Redis.
-func (c *Client) Fleet(ctx context.Context) (*Fleet, error) {
-	fleet, err := fetch[Fleet](ctx, c, &call{method: http.MethodGet, path: "/v1/fleet"})
-	if err == nil && fleet.Servers == nil {
-		err = ErrNotAPI
-	}
-	return fleet, err
-}
-
-// Callers returns the callers with the most recent requests.
-func (c *Client) Callers(ctx context.Context, q CallersQuery) (*Callers, error) {
-	query := queryOf("ruleSet", q.RuleSet, "rule", q.Rule, "outcome", q.Outcome)
-	callers, err := fetch[Callers](ctx, c, &call{method: http.MethodGet, path: "/v1/callers", query: limited(query, q.Limit)})
-	if err == nil && callers.Callers == nil {
-		err = ErrNotAPI
-	}
-	return callers, err
-}
-
-// queryOf returns the pairs of name and value that have a value.
-func queryOf(pairs ...string) url.Values {
-	query := url.Values{}
-	for pair := range slices.Chunk(pairs, 2) {
-		if pair[1] != "" {
-			query.Set(pair[0], pair[1])
-		}
-	}
-	return query
-}
-
-func limited(query url.Values, limit int) url.Values {
-	if limit > 0 {
-		query.Set("limit", strconv.Itoa(limit))
-	}
-	return query
 }

@@ -125,22 +125,11 @@ func TestClient_BusyUntilTheEnd(t *testing.T) {
 	}
 }
 
-// The checks of a batch that a busy server refuses, settlements and renewals are sent
-// again.
-func TestClient_BusyForOthers(t *testing.T) {
-	const callers = 8
-	engine := engineOver(t, newStore(t), []rules.Rule{perHour("r", 100)})
-	api := handler(t, engine)
-	h, _ := refusing(api, 1, busyHeader)
-	limiter := newClient(t, serve(t, h).URL, client.Config{})
-	results, release := together(t, limiter, several(t, limiter, callers, fluxgate.Request{}))
-	release()
-	expect(t, results, answer{true, fluxgate.ReasonOK, "r"})
-	if taken := 100 - left(t, engine, fluxgate.Request{})["r.hour"]; taken != callers {
-		t.Errorf("%d tokens for %d checks", taken, callers)
-	}
+// Settlements that a busy server refuses are sent again.
+func TestClient_BusySettlement(t *testing.T) {
+	api := handler(t, engineOver(t, newStore(t), []rules.Rule{perHour("r", 100)}))
 	d := fluxgate.Must(newClient(t, serve(t, api).URL, client.Config{}).Check(t.Context(), &fluxgate.Request{Cost: 10}))
-	h, _ = refusing(api, 1, busyHeader)
+	h, _ := refusing(api, 1, busyHeader)
 	if got, err := newClient(t, serve(t, h).URL, client.Config{}).Settle(t.Context(), d.Receipt(), 4); err != nil || got.Returned != 6 {
 		t.Errorf("%+v, %v", got, err)
 	}

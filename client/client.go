@@ -23,10 +23,8 @@ type Client struct {
 	config    Config
 	transport *http.Transport
 	check     *url.URL
-	batch     *url.URL
 	settle    *url.URL
 	extend    *url.URL
-	queue     *callQueue  // of checks
 	tokens    *sync.Mutex // guards those of receipts
 	travels   func(header string) bool
 	// authorize adds the token, and hide removes it from a text. They are
@@ -50,13 +48,8 @@ func New(address string, config Config) (*Client, error) {
 	}
 	c := &Client{
 		config: config, transport: newTransport(&config), travels: headerFilter(config.Headers),
-		check: at(server, "/v1/check"), batch: at(server, "/v1/check:batch"),
-		settle: at(server, "/v1/settle"), extend: at(server, "/v1/extend"),
+		check: at(server, "/v1/check"), settle: at(server, "/v1/settle"), extend: at(server, "/v1/extend"),
 		tokens: new(sync.Mutex), authorize: func(http.Header) {}, hide: func(s string) string { return s },
-	}
-	c.queue = &callQueue{
-		send: c.sendBatch, maxCalls: min(maxCalls, config.MaxConns), maxAge: maxCallAge,
-		maxBatch: config.MaxBatch, accepted: config.MaxBatch,
 	}
 	if token := string(config.Token); token != "" {
 		bearer := []string{"Bearer " + token}
@@ -74,7 +67,7 @@ func at(server *url.URL, path string) *url.URL {
 	return &u
 }
 
-// Close closes idle connections. Requests that are queued or running are still answered.
+// Close closes idle connections. Requests under way are still answered.
 func (c *Client) Close() error {
 	c.transport.CloseIdleConnections()
 	return nil
@@ -127,8 +120,8 @@ func (c *Client) checkOnce(ctx context.Context, req *fluxgate.Request, left time
 	if len(body) > maxRequest {
 		return fluxgate.Decision{}, fmt.Errorf("%w: it has %d bytes, at most %d can be sent", ErrUndecided, len(body), maxRequest)
 	}
-	answer, err := c.decideShared(ctx, body)
-	if err != nil {
+	var answer wire.Decision
+	if err := c.exchange(ctx, c.check, body, &answer); err != nil {
 		return fluxgate.Decision{}, err
 	}
 	d, err := answer.Decision()

@@ -39,9 +39,6 @@ type Config struct {
 	MaxWait time.Duration
 	// MaxConns bounds the connections to the server, busy and idle. 0 means 256.
 	MaxConns int
-	// MaxBatch bounds how many checks share a request. 0 means 64; 1 means that
-	// each check has its own.
-	MaxBatch int
 	// IdleTimeout is how long an idle connection is kept. It must be shorter
 	// than the server's. 0 means 30s.
 	IdleTimeout time.Duration
@@ -65,7 +62,6 @@ type Config struct {
 func (c Config) withDefaults() (Config, error) {
 	c.Timeout = cmp.Or(c.Timeout, 200*time.Millisecond)
 	c.MaxConns = cmp.Or(c.MaxConns, 256)
-	c.MaxBatch = cmp.Or(c.MaxBatch, defaultBatch)
 	c.IdleTimeout = cmp.Or(c.IdleTimeout, 30*time.Second)
 	if c.OnFailure == "" {
 		c.OnFailure = rules.FailOpen
@@ -86,8 +82,8 @@ func (c Config) withDefaults() (Config, error) {
 		return c, fmt.Errorf("the timeout must be at least 1ms, not %v", c.Timeout)
 	case c.MaxWait < 0 || c.MaxWait > store.MaxWait:
 		return c, fmt.Errorf("MaxWait must be 0 to %v, not %v", store.MaxWait, c.MaxWait)
-	case c.MaxConns < 1 || c.MaxBatch < 1 || c.IdleTimeout < 0:
-		return c, errors.New("MaxConns, MaxBatch and IdleTimeout must be positive")
+	case c.MaxConns < 1 || c.IdleTimeout < 0:
+		return c, errors.New("MaxConns and IdleTimeout must be positive")
 	case (c.OnFailure == rules.FailLocal) != (c.Fallback != nil):
 		return c, errors.New("the failure mode local needs a Fallback, and the others must have none")
 	case !isToken68(c.Token):

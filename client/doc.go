@@ -10,29 +10,7 @@
 // A decision takes at most Config.Timeout, plus Config.MaxWait if rules hold
 // requests (WAIT_FOR_REFILL). The server gets that time with each request and
 // rejects a request that it would have to hold longer, with its Retry-After. If
-// the context of a call ends, its request ends on the server too, unless others
-// share it.
-//
-// # Shared requests
-//
-// Callers that arrive together share a request (/v1/check:batch). A caller with no
-// others sends a single check at once. While two requests are under way, further
-// checks are queued, and the next request takes them all, up to Config.MaxBatch and
-// 16 KiB. A request counts as under way for at most 10ms, so callers do not wait for
-// a server that is far away, or for a check that a rule holds.
-//
-// Each caller has its own answer, error and deadline, in the queue too. The server
-// answers each check as soon as it is decided. A caller that leaves does not disturb
-// the others: what its check took is given back when the answer arrives, and a
-// request that all callers have left ends. A proxy that passes answers on only when
-// they are complete makes callers wait for the slowest check: set MaxBatch to 1.
-//
-// A server that rejects a batch (server.max-batch is lower) has decided nothing: its
-// checks are then sent alone, and batches are smaller for a minute.
-//
-// All requests of a client have the same headers and credentials. A shared request
-// does not have the context of a caller: hooks of net/http/httptrace in it see
-// single checks only. Settle and Extend are not shared.
+// the context of a call ends, its request ends on the server too.
 //
 // # A check is sent at most once
 //
@@ -47,8 +25,7 @@
 //
 // A check that has timed out ends on the server too: its connection is closed, and an
 // answer that comes late is never that of another call. What the server had decided before
-// stays counted, at its estimate, and a slot is free after the hold time of its rule. Of a
-// shared request the late answer is read, and what the check took is given back.
+// stays counted, at its estimate, and a slot is free after the hold time of its rule.
 //
 // A server that is busy (503 with a problem document and Retry-After) has taken nothing.
 // The client asks it again after 20ms, then after twice as long, with jitter, as long as

@@ -18,7 +18,6 @@ import (
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/background"
 	"github.com/fluxgate/fluxgate/internal/printable"
-	"github.com/fluxgate/fluxgate/internal/wire"
 )
 
 const (
@@ -78,7 +77,7 @@ func (e *StatusError) Is(target error) bool {
 
 // post sends a body and reads the answer.
 func (c *Client) post(ctx context.Context, to *url.URL, within time.Duration, body []byte, answer any) error {
-	return untilNotBusy(ctx, within, func(ctx context.Context, _ time.Duration) error { return c.exchangeJSON(ctx, to, body, answer) })
+	return untilNotBusy(ctx, within, func(ctx context.Context, _ time.Duration) error { return c.exchange(ctx, to, body, answer) })
 }
 
 // firstPause is about how long a client waits before it asks a busy server again. Each
@@ -108,13 +107,16 @@ func untilNotBusy(ctx context.Context, within time.Duration, try func(ctx contex
 	}
 }
 
-// exchangeJSON sends a body at most once and reads the answer.
-func (c *Client) exchangeJSON(ctx context.Context, to *url.URL, body []byte, answer any) error {
-	response, err := c.exchange(ctx, to, body, jsonType)
+// exchange sends a body at most once and reads the answer. Any answer but 200 is an error.
+func (c *Client) exchange(ctx context.Context, to *url.URL, body []byte, answer any) error {
+	response, err := c.send(ctx, to, body)
 	if err != nil {
-		return err
+		return c.broken(reason(ctx, err))
 	}
 	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		return refusal(response)
+	}
 	text, err := readAnswer(response)
 	if err != nil {
 		return fmt.Errorf("reading the answer: %w", c.broken(reason(ctx, err)))
@@ -126,19 +128,6 @@ func (c *Client) exchangeJSON(ctx context.Context, to *url.URL, body []byte, ans
 }
 
 var errNotAnswer = errors.New("reading the answer: not an answer of a fluxgate server")
-
-// exchange sends a body at most once. Any answer but 200 is an error.
-func (c *Client) exchange(ctx context.Context, to *url.URL, body []byte, accept []string) (*http.Response, error) {
-	response, err := c.send(ctx, to, body, accept)
-	if err != nil {
-		return nil, c.broken(reason(ctx, err))
-	}
-	if response.StatusCode != http.StatusOK {
-		defer func() { _ = response.Body.Close() }()
-		return nil, refusal(response)
-	}
-	return response, nil
-}
 
 // reason returns errTimeout if our own timeout was the cause.
 func reason(ctx context.Context, err error) error {
@@ -164,13 +153,13 @@ func (c *Client) broken(err error) error {
 
 // send sends one request on one connection. It uses another connection only if
 // no byte was sent on the first: see [connection].
-func (c *Client) send(ctx context.Context, to *url.URL, body []byte, accept []string) (*http.Response, error) {
+func (c *Client) send(ctx context.Context, to *url.URL, body []byte) (*http.Response, error) {
 	var use use
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: use.begin})
 	for {
 		request := (&http.Request{
 			Method: http.MethodPost, URL: to, Host: to.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-			Header:        http.Header{"Content-Type": jsonType, "Accept": accept, "User-Agent": userAgent},
+			Header:        http.Header{"Content-Type": jsonType, "Accept": jsonType, "User-Agent": userAgent},
 			ContentLength: int64(len(body)), Body: io.NopCloser(bytes.NewReader(body)),
 			// Only used if no byte was sent: without an idempotency key net/http
 			// does not send a POST again.
@@ -187,7 +176,6 @@ func (c *Client) send(ctx context.Context, to *url.URL, body []byte, accept []st
 
 var (
 	jsonType  = []string{"application/json"}
-	linesType = []string{wire.Lines}
 	userAgent = []string{"fluxgate-client"}
 )
 

@@ -140,11 +140,7 @@ func newGate(t testing.TB, buckets store.Store, list []rules.Rule, options ...fl
 		api.ServeHTTP(w, r)
 		g.answered.Add(1)
 	}))
-	c := newClient(t, g.server.URL, client.Config{MaxWait: 30 * time.Second})
-	g.Limiter = c
-	if pairing {
-		g.Limiter = paired{c, t}
-	}
+	g.Limiter = newClient(t, g.server.URL, client.Config{MaxWait: 30 * time.Second})
 	return g
 }
 

@@ -14,11 +14,7 @@ import (
 func TestClient_Middleware(t *testing.T) {
 	limittest.Run(t, func(t *testing.T, engine *fluxgate.Engine) fluxgate.Limiter {
 		server := serve(t, handler(t, engine))
-		c := newClient(t, server.URL, client.Config{MaxWait: time.Second})
-		if pairing {
-			return paired{c, t}
-		}
-		return c
+		return newClient(t, server.URL, client.Config{MaxWait: time.Second})
 	})
 }
 

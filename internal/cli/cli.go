@@ -116,9 +116,9 @@ func newRoot(version string) *cobra.Command {
   fluxgate doctor --config fluxgate.yaml`,
 		SilenceUsage: true, SilenceErrors: true,
 	})
-	addSection(root, "Server", newServe(), newConfig(), newToken(), newDoctor())
+	addSection(root, "Server", newServe(), newConfig(), newDoctor())
 	addSection(root, "Rules", newRules(), newSimulate())
-	addSection(root, "Decisions", newCheck(), newExplain(), newBucket(), newTop())
+	addSection(root, "Decisions", newCheck(), newExplain(), newBucket())
 	addSection(root, "Other", newVersion())
 	root.SetCompletionCommandGroupID("Other")
 	root.SetHelpCommandGroupID("Other")
@@ -243,9 +243,6 @@ func (w *stickyWriter) Write(b []byte) (int, error) {
 
 // IsTerminal makes the writer transparent for [isTerminal].
 func (w *stickyWriter) IsTerminal() bool { return isTerminal(w.Writer) }
-
-// Size makes the writer transparent for [terminalSize].
-func (w *stickyWriter) Size() (width, height int) { return terminalSize(w.Writer) }
 
 // printf writes to standard output, which keeps its error, or to standard error,
 // where one cannot be reported.

@@ -61,21 +61,6 @@ func TestDoctor_RedisAway(t *testing.T) {
 	}
 }
 
-// A rule that no request can reach is named by config check and by the doctor.
-func TestDoctor_UnreachableRule(t *testing.T) {
-	file := write(t, t.TempDir(), "rules.yaml", "id: api-limits\nrules:\n  - {id: users, path: /api/users/*, bands: [{capacity: 5, refill: 1m}]}\n")
-	const want = `no request reaches rule "users": ratelimit.include-patterns ["/api/*"] have none of its paths`
-	for _, command := range [][]string{{"config", "check"}, {"doctor"}} {
-		code, out, errs := call(t, append(command, append(inMemory(file), "--set", "server.http=127.0.0.1:0", "--set", "ratelimit.include-patterns=/api/*")...)...)
-		if code != exitOK || !strings.Contains(out+errs, want) {
-			t.Errorf("%v: exit code %d\n%s%s", command, code, out, errs)
-		}
-		if _, out, errs := call(t, append(command, append(inMemory(file), "--set", "server.http=127.0.0.1:0", "--set", "ratelimit.include-patterns=/api/**")...)...); strings.Contains(out+errs, "no request reaches") {
-			t.Errorf("%v: a false alarm\n%s%s", command, out, errs)
-		}
-	}
-}
-
 // A rule that ended long ago is named.
 func TestDoctor_EndedRule(t *testing.T) {
 	rule := func(id string, end time.Duration) string {

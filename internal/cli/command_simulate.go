@@ -37,9 +37,9 @@ func newSimulate() *cobra.Command {
 --against also show the difference to the rules that are in use, which are read from a file or from a server. Nothing
 else is sent to a server.
 
-Logs are in the combined format of nginx and Apache, in Envoy's default format, or JSON lines; they may be compressed
-with gzip. Several logs are read together in the order of their times. Lines that cannot be parsed are counted and the
-first one is shown. The exit code is 1 if a log cannot be read to its end, or has no line that can be parsed.
+Logs are in the combined format of nginx and Apache, or JSON lines; they may be compressed with gzip. Several logs are
+read together in the order of their times. Lines that cannot be parsed are counted and the first one is shown. The exit
+code is 1 if a log cannot be read to its end, or has no line that can be parsed.
 
 --field names the fields of JSON lines that have the parts of a request: time, ip, method, path, host, user, apiKey,
 status, request (a line such as GET /path HTTP/1.1), cost, header.NAME, attr.NAME and cost.MEASURE. Other parts are
@@ -220,6 +220,6 @@ func simulationError(report *simulate.Report) error {
 	case !slices.ContainsFunc(report.Logs, func(l simulate.Log) bool { return l.Lines > 0 }):
 		return errors.New("the logs are empty")
 	}
-	return errors.New("no line of the logs could be parsed: they must be in the combined format of nginx or Apache, in Envoy's, " +
+	return errors.New("no line of the logs could be parsed: they must be in the combined format of nginx or Apache, " +
 		"or JSON lines; see --format and --field")
 }

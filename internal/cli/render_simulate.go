@@ -28,8 +28,9 @@ func writeSimulation(out io.Writer, r *simulate.Report) {
 		printf(out, "\n")
 	}
 	writeLogs(out, r)
-	for _, note := range r.Notes {
-		printf(out, "note: %s\n", note)
+	if n := r.Proposed.Evicted; n > 0 {
+		printf(out, "%d buckets were dropped before they were full, because there were more than 1,000,000: "+
+			"fewer requests are limited than should be\n", n)
 	}
 }
 

@@ -60,16 +60,6 @@ func (t *table) writeBelow(out io.Writer) {
 	}
 }
 
-// lines are the lines of the table, cut to a width.
-func (t *table) lines(width int) (lines []string) {
-	var b strings.Builder
-	t.write(&b)
-	for line := range strings.Lines(b.String()) {
-		lines = append(lines, cut(strings.TrimSuffix(line, "\n"), width))
-	}
-	return lines
-}
-
 // maxCell is how many characters of a text a table shows.
 const maxCell = 72
 

@@ -18,7 +18,6 @@ func BenchmarkRun(b *testing.B) {
 	))
 	for name, format := range map[Format]string{
 		Combined: `10.0.%d.%d - user%d [16/Nov/2026:15:%02d:%02d +0000] "GET /api/orders/17 HTTP/1.1" 200 512 "https://example.com/" "Mozilla/5.0 (X11; Linux x86_64)"` + "\n",
-		Envoy:    `[2026-11-16T15:%02[4]d:%02[5]d.310Z] "GET /api/orders/17 HTTP/2" 200 - 154 0 226 100 "10.0.%[1]d.%[2]d" "agent" "id-%[3]d" "shop" "tcp://10.0.2.1:80"` + "\n",
 		JSON:     `{"time":"2026-11-16T15:%02[4]d:%02[5]d.310Z","level":"info","ip":"10.0.%[1]d.%[2]d","user":"user%[3]d","method":"GET","path":"/api/orders/17","status":200}` + "\n",
 	} {
 		b.Run(string(name), func(b *testing.B) {

@@ -14,14 +14,12 @@ const (
 	Auto Format = "auto"
 	// Combined is the combined or common log format of nginx and Apache.
 	Combined Format = "combined"
-	// Envoy is Envoy's default format.
-	Envoy Format = "envoy"
 	// JSON has an object on every line.
 	JSON Format = "json"
 )
 
 // Formats are all formats.
-var Formats = []Format{Auto, Combined, Envoy, JSON}
+var Formats = []Format{Auto, Combined, JSON}
 
 // formatter parses the lines of a source.
 type formatter struct {
@@ -41,30 +39,19 @@ func (f *formatter) parse(line string, e *entry) (err error) {
 	}
 	format := f.format
 	if format == Auto {
-		format = guess(line)
+		if format = Combined; line[0] == '{' {
+			format = JSON
+		}
 	}
-	switch format {
-	case JSON:
+	if format == JSON {
 		err = f.fields.parse(line, e)
-	case Envoy:
-		err = parseEnvoy(line, e, f.headers)
-	default:
+	} else {
 		err = parseCombined(line, e, f.headers)
 	}
 	if err == nil {
 		f.format = format
 	}
 	return err
-}
-
-func guess(line string) Format {
-	switch line[0] {
-	case '{':
-		return JSON
-	case '[':
-		return Envoy
-	}
-	return Combined
 }
 
 // quoted cuts a quoted field off the beginning of a text. A backslash escapes the

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/fluxgate/fluxgate/rules"
@@ -51,7 +52,6 @@ type replay struct {
 	merger    *merger
 	proposed  *replica
 	current   *replica // or nil
-	contents  contents
 	minutes   topMinutes
 	different Difference
 }
@@ -65,7 +65,7 @@ func newReplay(cfg Config) (*replay, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &replay{report: &Report{BusiestMinutes: []Minute{}, Notes: []string{}}, contents: contents{}}
+	r := &replay{report: &Report{BusiestMinutes: []Minute{}}}
 	r.minutes = topMinutes{most: cfg.Top, measure: func(m *Minute) int64 { return m.Requests }}
 	format := formatter{format: cfg.Format, fields: fields, headers: needsHeaders(cfg.Proposed)}
 	if r.proposed, err = newReplica(cfg.Proposed, cfg.Top); err != nil {
@@ -88,6 +88,17 @@ func newReplay(cfg Config) (*replay, error) {
 	return r, nil
 }
 
+// needsHeaders reports whether a rule looks at headers.
+func needsHeaders(set *rules.Set) bool {
+	for r := range set.Rules() {
+		isHeader := func(field string) bool { return strings.HasPrefix(field, "header:") }
+		if len(r.When.Headers) > 0 || slices.ContainsFunc(r.KeyFields, isHeader) {
+			return true
+		}
+	}
+	return false
+}
+
 // step decides one request.
 func (r *replay) step(ctx context.Context, e *entry) error {
 	if r.report.Requests == 0 {
@@ -98,7 +109,6 @@ func (r *replay) step(ctx context.Context, e *entry) error {
 	if e.status == http.StatusTooManyRequests {
 		r.report.Logged429++
 	}
-	r.contents.add(&e.req)
 	limited, err := r.proposed.decide(ctx, e)
 	if err != nil {
 		return err
@@ -139,17 +149,10 @@ func (r *replay) finish() *Report {
 	}
 	r.minutes.close()
 	report.BusiestMinutes = append(report.BusiestMinutes, r.minutes.best...)
-	notes := r.proposed.notes(r.contents)
 	report.Proposed = r.proposed.result()
 	if r.current != nil {
-		notes = append(notes, r.current.notes(r.contents)...)
 		result := r.current.result()
 		report.Current, report.Difference = &result, &r.different
-	}
-	for _, note := range notes {
-		if report.Requests > 0 && !slices.Contains(report.Notes, note) { // without requests no line has anything
-			report.Notes = append(report.Notes, note)
-		}
 	}
 	return report
 }

@@ -145,5 +145,6 @@ func (r *replica) result() Result {
 		}
 		r.found.Rules = append(r.found.Rules, c.RuleResult)
 	}
+	r.found.Evicted = r.store.Stats().Evicted
 	return r.found
 }

@@ -23,8 +23,6 @@ type Report struct {
 	Difference *Difference `json:"difference,omitempty"`
 
 	BusiestMinutes []Minute `json:"busiestMinutes"`
-	// Notes say where the simulation differs from a server.
-	Notes []string `json:"notes"`
 }
 
 // Log is what was read of one log.
@@ -69,6 +67,9 @@ type Result struct {
 	// Reasons are all requests by the reason of the decision.
 	Reasons map[string]int64 `json:"reasons"`
 	Rules   []RuleResult     `json:"rules"`
+	// Evicted are buckets that were dropped before they were full, because there were more
+	// than 1,000,000. Fewer requests are limited than should be.
+	Evicted uint64 `json:"evicted,omitempty"`
 }
 
 // RuleResult is what one rule did. In shadow mode it is what it would do.

@@ -336,15 +336,15 @@ func TestRun_SeveralLogs(t *testing.T) {
 		old += line("192.0.2.1", i, "/old")
 		recent += line("192.0.2.1", 3600+i, "/new")
 	}
-	envoy := `[2026-11-16T15:30:00.5Z] "GET / HTTP/2" 429 - 1 0 2 1 "192.0.2.1" "a" "b" "c" "d"` + "\n"
-	r := replayed(t, Config{Proposed: perIP(t, 60)}, recent, gzipped(t, old)+gzipped(t, line("192.0.2.2", 41, "/")), envoy+`{"time":1}`)
+	object := `{"time":"2026-11-16T15:30:00.5Z","path":"/","status":429,"ip":"192.0.2.1"}` + "\n"
+	r := replayed(t, Config{Proposed: perIP(t, 60)}, recent, gzipped(t, old)+gzipped(t, line("192.0.2.2", 41, "/")), object+`{"path":"/"}`)
 	// 40 of 60 are taken in the first minute and are back after 40 minutes.
 	if r.Requests != 82 || r.Proposed.Limited != 0 || r.Logged429 != 1 {
 		t.Errorf("%d requests, %d limited, %d answered with 429", r.Requests, r.Proposed.Limited, r.Logged429)
 	}
 	for i, want := range []Log{
 		{Name: "log-0", Format: "combined", Lines: 40, Requests: 40}, {Name: "log-1", Format: "combined", Lines: 41, Requests: 41},
-		{Name: "log-2", Format: "envoy", Lines: 2, Requests: 1, Unparsed: 1, FirstSkipped: &SkippedLine{2, errTime.Error(), `{"time":1}`}},
+		{Name: "log-2", Format: "json", Lines: 2, Requests: 1, Unparsed: 1, FirstSkipped: &SkippedLine{2, errTime.Error(), `{"path":"/"}`}},
 	} {
 		if !reflect.DeepEqual(r.Logs[i], want) {
 			t.Errorf("%+v\nwant\n%+v", r.Logs[i], want)
@@ -475,30 +475,11 @@ func TestRun_HidesSecrets(t *testing.T) {
 	}
 }
 
-// Where a rule cannot be simulated as it works, the report says so.
-func TestRun_Notes(t *testing.T) {
-	hour := []rules.Band{rules.PerHour(1)}
-	set := ruleSet(t,
-		rules.Rule{ID: "a", Scope: rules.ScopeAPIKey, Bands: hour, When: rules.When{Hosts: []string{"a.example"}, Attributes: map[string][]string{"tier": {"*"}}}},
-		rules.Rule{ID: "b", Bands: []rules.Band{{Kind: rules.Concurrency, Capacity: 1, Hold: time.Hour}}},
-		rules.Rule{ID: "c", Bands: []rules.Band{rules.PerHour(100)}, OnLimitExceed: rules.WaitForRefill},
-		rules.Rule{ID: "d", Action: rules.ActionDeny, Mode: rules.ModeShadow},
-		rules.Rule{ID: "e", Cost: "tokens", Bands: []rules.Band{rules.PerHour(100)}},
-		rules.Rule{ID: "f", Scope: rules.ScopeIP, Bands: []rules.Band{rules.PerHour(100)}},
-		rules.Rule{ID: "g", Disabled: true, Scope: rules.ScopeUser, Bands: hour},
-	)
+// Slots limit nothing, because a log does not say how long requests ran.
+func TestRun_Concurrency(t *testing.T) {
+	set := ruleSet(t, rules.Rule{ID: "r", Bands: []rules.Band{{Kind: rules.Concurrency, Capacity: 1, Hold: time.Hour}}})
 	r := replayed(t, Config{Proposed: set}, line("192.0.2.1", 1, "/")+line("192.0.2.1", 2, "/"))
-	want := []string{
-		"rule a of api-limits: it looks at apiKey, attr:tier, host, which no line has",
-		"rule b of api-limits: requests at the same time are not simulated, because a log does not say how long each of them ran",
-		"rule c of api-limits: requests that a server would hold until their tokens are due count as limited",
-		"rule d of api-limits: a rule in shadow mode that does not limit has no effect",
-		"rule e of api-limits: no line has a cost in tokens, so every request costs 1: name the field with --field cost.tokens=NAME",
-	}
-	if !reflect.DeepEqual(r.Notes, want) {
-		t.Errorf("notes\n%s", strings.Join(r.Notes, "\n"))
-	}
-	if r.Proposed.Limited != 0 {
-		t.Errorf("%d are limited by the number of requests at the same time", r.Proposed.Limited)
+	if r.Proposed.Allowed != 2 {
+		t.Errorf("%d are limited by the number of concurrent requests", r.Proposed.Limited)
 	}
 }

@@ -137,7 +137,8 @@ func TestUpgrade_Announcements(t *testing.T) {
 	}
 	for _, s := range []*server{p.former, p.current} {
 		testenv.Eventually(t, "both are in the fleet of the "+s.version+" version", func() bool {
-			found, err := p.operator(s).Fleet(t.Context())
+			var found admin.Fleet
+			err := p.get(s, "/v1/fleet", &found)
 			return err == nil && found.Problem == "" && len(found.Servers) == 2
 		})
 	}
@@ -178,7 +179,8 @@ func TestUpgrade_NotUnderstood(t *testing.T) {
 func (p *pair) wantFleet() {
 	p.t.Helper()
 	testenv.Eventually(p.t, "the current version knows the fleet", func() bool {
-		found, err := p.operator(p.current).Fleet(p.t.Context())
+		var found admin.Fleet
+		err := p.get(p.current, "/v1/fleet", &found)
 		return err == nil && len(found.Servers) == 2
 	})
 }

@@ -76,10 +76,8 @@ func (m Millis) append(b []byte) []byte {
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote.
-func (m *Millis) UnmarshalJSON(text []byte) error { return m.parse(string(text)) }
-
-func (m *Millis) parse(text string) error {
-	ms, err := strconv.ParseFloat(text, 64)
+func (m *Millis) UnmarshalJSON(text []byte) error {
+	ms, err := strconv.ParseFloat(string(text), 64)
 	if err != nil || math.Abs(ms) > 1<<52/1_000 {
 		return fmt.Errorf("%.32q is not a time in milliseconds", text)
 	}

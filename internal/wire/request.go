@@ -76,22 +76,9 @@ func (m *Maxima) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Lines is the media type of an answer to a batch with one [Line] for each request,
-// in the order in which they are decided.
+// Lines is the media type of an answer to a batch with one line for each request, in
+// the order in which they are decided.
 const Lines = "application/x-ndjson"
-
-// Line is the answer to one request of a batch.
-type Line struct {
-	Index int   `json:"index"`
-	Entry Entry `json:"decision"`
-}
-
-// Entry is a decision, or why there is none.
-type Entry struct {
-	Decision
-	Error  string `json:"error"`
-	Status int    `json:"status"` // 0 of a decision
-}
 
 // Settle is the actual cost of a request.
 type Settle struct {

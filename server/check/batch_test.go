@@ -21,6 +21,19 @@ import (
 	"github.com/fluxgate/fluxgate/server/check"
 )
 
+// batchLine is a line of the answer to a batch.
+type batchLine struct {
+	Index  int         `json:"index"`
+	Answer batchAnswer `json:"decision"`
+}
+
+// batchAnswer is a decision, or why there is none.
+type batchAnswer struct {
+	wire.Decision
+	Error  string `json:"error"`
+	Status int    `json:"status"` // 0 of a decision
+}
+
 // A token gets an error for each request of a batch whose rule set it must not
 // check, and decisions for the others.
 func TestBatch_RuleSetsOfToken(t *testing.T) {
@@ -30,7 +43,7 @@ func TestBatch_RuleSetsOfToken(t *testing.T) {
 		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/v1/check:batch", strings.NewReader(body))
 		r.Header.Set("Authorization", "Bearer "+token)
 		guarded(t, "api", counting(&asked)).ServeHTTP(w, r)
-		var got struct{ Decisions []wire.Entry }
+		var got struct{ Decisions []batchAnswer }
 		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != http.StatusOK {
 			t.Fatalf("%s: %d %s, %v", token, w.Code, w.Body, err)
 		}

@@ -117,7 +117,7 @@ func TestOpenAPI_Fields(t *testing.T) {
 			Requests []wire.Request `json:"requests"`
 		}](), "Settle": reflect.TypeFor[wire.Settle](), "Usage": reflect.TypeFor[wire.Usage](),
 		"Extend": reflect.TypeFor[wire.Extend](), "CompatibleRequest": reflect.TypeFor[check.CompatibleRequest](),
-		"Decision": reflect.TypeFor[wire.Decision](), "Band": reflect.TypeFor[wire.Band](), "Line": reflect.TypeFor[wire.Line](),
+		"Decision": reflect.TypeFor[wire.Decision](), "Band": reflect.TypeFor[wire.Band](), "Line": reflect.TypeFor[batchLine](),
 		"Settlement": reflect.TypeFor[store.Settlement](), "Settlements": reflect.TypeFor[wire.Settlements](), "Extended": reflect.TypeFor[wire.Extend](),
 	}
 	if os.Getenv("UPDATE_GOLDEN") != "" {
@@ -224,7 +224,7 @@ func (doc *openAPI) compareType(t *testing.T, place string, s *schema, of reflec
 	switch of {
 	case reflect.TypeFor[wire.Millis]():
 		want = "number"
-	case reflect.TypeFor[wire.Maxima](), reflect.TypeFor[wire.Entry]():
+	case reflect.TypeFor[wire.Maxima](), reflect.TypeFor[batchAnswer]():
 		if want = ""; len(s.OneOf) != 2 {
 			t.Errorf("%s: has %d forms, want 2", place, len(s.OneOf))
 		}

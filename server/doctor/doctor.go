@@ -260,7 +260,7 @@ func (d *diagnosis) rules(ctx context.Context, client redis.UniversalClient) {
 			id, source.Kind, rules.ShownRevision(version.Revision), version.RuleSet.Len())
 		d.waiting(version.RuleSet)
 		d.understood(version.RuleSet)
-		d.unreachable(version.RuleSet)
+		d.ended(version.RuleSet)
 	}
 	d.sets(ctx, source.Source, id)
 	if mongo, ok := source.Source.(*mongorules.Source); ok {

@@ -118,6 +118,17 @@ func (d *diagnosis) waiting(set *rules.Set) {
 	}
 }
 
+// forgotten is how long after its end a rule may still be there.
+const forgotten = 7 * 24 * time.Hour
+
+func (d *diagnosis) ended(set *rules.Set) {
+	for r := range set.Rules() {
+		if !r.Disabled && !r.Until.IsZero() && time.Since(r.Until) > forgotten {
+			d.add(Watch, "ended", "remove the rule", "rule %q of rule set %q has ended at %s", r.ID, set.ID(), r.Until.Format(time.RFC3339))
+		}
+	}
+}
+
 // sets checks the rule sets other than the default one, and edits that a server
 // would refuse. Files are valid as a whole or not at all.
 func (d *diagnosis) sets(ctx context.Context, source rules.Source, first string) {
@@ -160,6 +171,6 @@ func (d *diagnosis) set(ctx context.Context, source rules.Source, id string) {
 		d.add(Wrong, "rules", "correct the rules; running servers keep the last valid ones", "rule set %q: %v", id, err)
 	default:
 		d.waiting(version.RuleSet)
-		d.unreachable(version.RuleSet)
+		d.ended(version.RuleSet)
 	}
 }

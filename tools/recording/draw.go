@@ -7,11 +7,8 @@ import (
 	"strings"
 )
 
-// step is a command and what it prints, or another screen of the command before.
-type step struct {
-	typed, printed string
-	clears         bool // the screen is cleared first
-}
+// step is a command and what it prints.
+type step struct{ typed, printed string }
 
 // scene begins with an empty screen.
 type scene []step
@@ -20,7 +17,7 @@ type scene []step
 const (
 	lineHeight, charWidth, padding = 18, 7.83, 16
 	perChar, afterCommand          = 0.035, 0.4
-	perScreen, atEnd               = 2.0, 5.0
+	perStep, atEnd                 = 1.0, 5.0
 )
 
 // The colours have a contrast of at least 4.5:1 on the background, which is the same on light
@@ -60,10 +57,6 @@ func draw(scenes ...scene) []byte {
 func (d *drawing) play(of scene) {
 	first, row := len(d.shown), 0
 	for i, step := range of {
-		if step.clears {
-			d.end(first)
-			first, row = len(d.shown), 0
-		}
 		if step.typed != "" {
 			row = d.typeLine(row, step.typed)
 		}
@@ -73,13 +66,10 @@ func (d *drawing) play(of scene) {
 				row++
 			}
 		}
-		switch {
-		case i == len(of)-1:
+		if i == len(of)-1 {
 			d.now += atEnd
-		case step.clears:
-			d.now += perScreen
-		default:
-			d.now += 1
+		} else {
+			d.now += perStep
 		}
 	}
 	d.end(first)
@@ -161,7 +151,7 @@ func (d *drawing) svg(still int) []byte {
 	}
 	width, height := 2*padding+columns*charWidth, 2*padding+24+rows*lineHeight
 	return fmt.Appendf(nil, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %d" role="img">
-<title>A first decision, fluxgate top and fluxgate simulate in a terminal</title>
+<title>A first decision and fluxgate simulate in a terminal</title>
 <style>
 %s%s</style><rect width="100%%" height="100%%" rx="8" fill="#1b1b1f" stroke="#3f3f46"/>
 <g fill="#52525b" style="visibility:visible;animation:none">

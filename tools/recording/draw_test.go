@@ -10,7 +10,7 @@ import (
 
 // What a program prints is text of the drawing with its colours, and nothing else.
 func TestDraw(t *testing.T) {
-	text := string(draw(scene{{typed: "echo <&", printed: "\x1b[32mallowed\x1b[0m <b>\r\n\x1b[2Kleft"}}, scene{{printed: "one"}, {clears: true, printed: "two"}}))
+	text := string(draw(scene{{typed: "echo <&", printed: "\x1b[32mallowed\x1b[0m <b>\r\n\x1b[2Kleft"}}, scene{{printed: "one"}, {printed: "two"}}))
 	for decoder := xml.NewDecoder(strings.NewReader(text)); ; {
 		if _, err := decoder.Token(); errors.Is(err, io.EOF) {
 			break
@@ -28,11 +28,11 @@ func TestDraw(t *testing.T) {
 	}
 }
 
-// A screen that is replaced ends when the next one begins.
+// All lines of a scene stay until it ends.
 func TestDraw_Times(t *testing.T) {
 	d := new(drawing)
-	d.play(scene{{printed: "one"}, {clears: true, printed: "two"}})
-	if one, two := d.shown[0], d.shown[1]; one.until != two.from || two.until != d.now || two.until-two.from != atEnd {
+	d.play(scene{{printed: "one"}, {printed: "two"}})
+	if one, two := d.shown[0], d.shown[1]; two.from-one.from != perStep || one.until != d.now || two.until != d.now || two.until-two.from != atEnd {
 		t.Errorf("%+v", d.shown)
 	}
 }

@@ -1,10 +1,9 @@
-// Recording writes docs/images/recording.svg: an animation of a first decision, of fluxgate top and
-// of fluxgate simulate. Every line is what the program prints in a terminal, on a server that runs
-// while it is recorded.
+// Recording writes docs/images/recording.svg: an animation of a first decision and of fluxgate
+// simulate. Every line is what the program prints in a terminal, on a server that runs while it is
+// recorded.
 package main
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -24,10 +23,6 @@ rules:
     path: /api/**
     limitScope: USER_ID
     bands: [{ label: hourly, capacity: 2, refill: 1h }]
-  - id: search
-    path: /search
-    limitScope: IP
-    bands: [{ label: burst, capacity: 20, refill: 1s }]
 `
 
 func main() {
@@ -49,7 +44,7 @@ func fatal(err error) {
 	os.Exit(1)
 }
 
-// record builds the program, starts a server with requests, and runs the commands.
+// record builds the program, starts a server, and runs the commands.
 func record() ([]byte, error) {
 	folder, err := os.MkdirTemp("", "recording")
 	if err != nil {
@@ -99,7 +94,7 @@ func (s *session) serve() (stop func(), err error) {
 		*address = free.Addr().String()
 		_ = free.Close()
 	}
-	server := s.command(context.Background(), "exec "+serve)
+	server := s.command("exec " + serve)
 	if err := server.Start(); err != nil {
 		return nil, err
 	}
@@ -113,8 +108,8 @@ func (s *session) serve() (stop func(), err error) {
 	return nil, fmt.Errorf("the server does not answer")
 }
 
-func (s *session) command(ctx context.Context, line string) *exec.Cmd {
-	c := exec.CommandContext(ctx, "sh", "-c", line) //nolint:gosec // the commands above
+func (s *session) command(line string) *exec.Cmd {
+	c := exec.Command("sh", "-c", line) //nolint:gosec // the commands above
 	c.Dir = s.folder
 	c.Env = append(os.Environ(), "PATH="+s.folder+":"+os.Getenv("PATH"), "TERM=xterm", "SHELL=/bin/sh",
 		"FLUXGATE_SERVER_HTTP="+s.http, "FLUXGATE_SERVER_GRPC=", "FLUXGATE_SERVER_ADMIN="+s.admin,
@@ -125,7 +120,7 @@ func (s *session) command(ctx context.Context, line string) *exec.Cmd {
 // run returns what a command prints in a terminal. The exit status is that of the decision.
 func (s *session) run(line string) (string, error) {
 	script := fmt.Sprintf("script -qec 'stty cols %d rows %d -opost; %s' /dev/null", columns, rows, line)
-	c := s.command(context.Background(), script)
+	c := s.command(script)
 	var errors strings.Builder
 	c.Stderr = &errors
 	out, err := c.Output()
@@ -145,40 +140,10 @@ func (s *session) scenes() ([]byte, error) {
 		}
 		first = append(first, step{typed: line, printed: out})
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	s.load(ctx)
-	time.Sleep(20 * time.Second) // the curves begin
-	screens, err := s.run("timeout -s INT 11 fluxgate top")
-	if err != nil {
-		return nil, err
-	}
-	cancel()
-	top := scene{{typed: "fluxgate top"}}
-	for _, screen := range strings.Split(screens, "\x1b[H\x1b[2J")[1:] {
-		screen, _, _ = strings.Cut(screen, "\x1b[?")
-		top = append(top, step{clears: true, printed: screen})
-	}
 	line := "fluxgate simulate --rules proposed.yaml --against current.yaml --log access.log | head -n 18"
 	out, err := s.run(line)
 	if err != nil {
 		return nil, err
 	}
-	return draw(first, top, scene{{typed: line, printed: out}}), nil
-}
-
-// load sends requests of nine addresses, some of them above their limit, until ctx ends.
-func (s *session) load(ctx context.Context) {
-	for address := range 9 {
-		pause := time.Duration(12+15*address) * time.Millisecond
-		go func() {
-			body := fmt.Sprintf(`{"ip": "198.51.100.%d", "method": "GET", "path": "/search"}`, 20+address)
-			for ctx.Err() == nil {
-				if answer, err := http.Post("http://"+s.http+"/v1/check", "application/json", strings.NewReader(body)); err == nil {
-					_ = answer.Body.Close()
-				}
-				time.Sleep(pause)
-			}
-		}()
-	}
+	return draw(first, scene{{typed: line, printed: out}}), nil
 }

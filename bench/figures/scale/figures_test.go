@@ -19,7 +19,7 @@ func measure(t *testing.T, report *figure.Report) {
 		measure func(t *testing.T, report *figure.Report)
 	}{
 		{"hot key", hotKeyFigures}, {"utilisation", utilisationFigures}, {"blocked", blockedFigures},
-		{"callers", callersFigures}, {"client", clientFigures}, {"buckets", bucketFigures},
+		{"callers", callersFigures}, {"buckets", bucketFigures},
 	} {
 		t.Run(group.name, func(t *testing.T) { group.measure(t, report) })
 	}
