@@ -139,15 +139,11 @@ func (a *topAnswers) callers(width int) []string {
 	longest := nameWidth((width - len("    IN 1m35s    PER SECOND")) / 2)
 	for i := range a.Callers.Callers {
 		c := &a.Callers.Callers[i]
-		number := fmt.Sprint(c.Count)
-		if c.Error > 0 {
-			number += fmt.Sprintf(" ±%d", c.Error)
-		}
 		rule := c.RuleSet + "/" + c.Rule
 		if c.Shadow {
 			rule += " (shadow)"
 		}
-		t.add(cut(word(callerName(c)), longest), cutStart(word(rule), longest), number, rate(c.PerSecond))
+		t.add(cut(word(callerName(c)), longest), cutStart(word(rule), longest), fmt.Sprint(c.Count), rate(c.PerSecond))
 	}
 	if len(t.rows) == 0 {
 		return []string{cut(fmt.Sprintf("No caller was limited in the last %s.", last), width)}
