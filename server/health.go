@@ -156,7 +156,7 @@ func (a *App) Health(ctx context.Context) Health {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	h := Health{Version: a.version, Draining: a.edge.draining.Load(), Store: a.storeHealth(ctx), Rules: a.feed.health()}
-	a.feed.explainDown(ctx, &h.Rules)
+	a.feed.explainDown(&h.Rules)
 	if a.edge.certs != nil {
 		h.TLS = &TLSHealth{ExpiresAt: a.edge.certs.expires()}
 	}
