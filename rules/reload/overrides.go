@@ -85,7 +85,7 @@ func (r *Reloader) updateOverrides(
 		return nil
 	}
 	known := &s.overrides
-	whole := known.set == nil || known.in != table || known.set != set && table.Stale(set) || known.revision > 0 && !table.Loaded(s.id)
+	whole := known.set == nil || known.set != set && table.Stale(set) || known.revision > 0 && !table.Loaded(s.id)
 	switch {
 	case revision == 0 && known.revision > 0:
 		known.set = nil // read all of them again
@@ -94,7 +94,7 @@ func (r *Reloader) updateOverrides(
 		if known.set != set {
 			known.unfit = unfit(table, set)
 		}
-		known.set, known.in = set, table
+		known.set = set
 		return known.problem()
 	}
 	read := overrideReader{r, source, s.id, known, revision, 0}
@@ -116,7 +116,7 @@ func (r *Reloader) updateOverrides(
 	if err != nil {
 		return err
 	}
-	known.set, known.in, known.unfit = set, table, unfit(table, set)
+	known.set, known.unfit = set, unfit(table, set)
 	if read.changes > 0 {
 		r.counts.add(&r.counts.Overrides)
 		r.log(s, slog.LevelInfo, "overrides changed", "changes", read.changes, "revision", known.revision)
@@ -206,8 +206,7 @@ func (o *overrideReader) read(
 type overridesKnown struct {
 	revision int64
 	set      *fluxgate.Compiled // which they were applied to
-	in       *fluxgate.Overrides
-	damaged  map[string]error // why some could not be read, by id
+	damaged  map[string]error   // why some could not be read, by id
 	unfit    error
 }
 
