@@ -198,14 +198,6 @@ func (l *loader) override(s *setting, source, value string) {
 
 // unknownPath says what may have been meant by a path that leads nowhere.
 func unknownPath(path string, within *group, rest string) string {
-	name, _, _ := strings.Cut(rest, ".")
-	if meant := spelling.Nearest(name, within.names(), nil); meant != "" {
-		// Only keys are repeated: the rest may be a secret.
-		path := join(within.path, meant) + strings.TrimPrefix(rest, name)
-		if s, _, _ := root().lookup(path); s != nil && !s.isGroup() {
-			return "is not a known key: did you mean " + path + "?"
-		}
-	}
 	var paths []string
 	for _, s := range keys() {
 		paths = append(paths, s.path)
@@ -213,5 +205,6 @@ func unknownPath(path string, within *group, rest string) string {
 	if meant := spelling.Nearest(path, paths, nil); meant != "" {
 		return "is not a known key: did you mean " + meant + "?"
 	}
+	name, _, _ := strings.Cut(rest, ".")
 	return unknownKey(name, within)
 }
