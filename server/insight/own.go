@@ -23,7 +23,7 @@ func (i *Insight) own(now time.Time, rules, callers int) *report {
 	}
 	out.Recent50, out.Recent99 = quantiles(r.times.at(1, r.second-recent), r.times.at(1, r.second))
 	for id, h := range r.ruleSets.Entries() {
-		out.RuleSets = append(out.RuleSets, reportedSet{id, r.span([]*history{&h.history}, step, steps).reportedSeries})
+		out.RuleSets = append(out.RuleSets, reportedSet{id, r.span([]*history{h}, step, steps).reportedSeries})
 	}
 	slices.SortFunc(out.RuleSets, func(a, b reportedSet) int {
 		return cmp.Or(cmp.Compare(b.sum(), a.sum()), cmp.Compare(a.ID, b.ID))
