@@ -1,20 +1,6 @@
 package server
 
-import (
-	"fmt"
-	"slices"
-
-	"github.com/fluxgate/fluxgate/server/config"
-)
-
-// explainDown sets the error of rules that are down because the source does not have the
-// default rule set. If it cannot be read, its rule sets have the error.
-func (f *feed) explainDown(h *RulesHealth) {
-	if h.Status != statusDown || h.Error != "" || slices.ContainsFunc(h.Sets, func(s RuleSetHealth) bool { return s.Error != "" }) {
-		return
-	}
-	h.Error = fmt.Sprintf("the source has no rule set %s (ratelimit.default-rule-set-id)", f.config.RateLimit.DefaultRuleSetID)
-}
+import "github.com/fluxgate/fluxgate/server/config"
 
 // missingRemedy returns what to do about a default rule set that is not loaded.
 func missingRemedy(c *config.Config) string {
