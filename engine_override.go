@@ -13,14 +13,13 @@ func (e *Engine) Overrides() *Overrides { return e.overrides }
 
 // overrideOf returns the override of a bucket. The request is nil if it is not known.
 func (e *Engine) overrideOf(r *keyedRule, key store.KeyID, req *Request) (o override, ok bool) {
-	t := e.overrides
-	if t == nil || t.count.Load() == 0 {
+	if e.overrides == nil {
 		return o, false
 	}
-	o, ok = t.find(key)
-	if !ok && r.byAPIKey && req != nil && req.APIKey != "" && e.keyer.identity == nil {
-		o, ok = t.findAPIKey(r, key, req)
+	if e.keyer.identity != nil {
+		req = nil // an API key does not name the caller
 	}
+	o, ok = e.overrides.find(r, key, req)
 	return o, ok && (o.until == 0 || o.until > e.store.Now().UnixMicro())
 }
 

@@ -5,11 +5,14 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"iter"
+	"maps"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
 
 	"github.com/fluxgate/fluxgate/internal/printable"
+	"github.com/fluxgate/fluxgate/internal/snapshotmap"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/store"
 )
@@ -18,61 +21,62 @@ import (
 // [WithOverrides]. They are found by the keys of buckets, so that identities are not kept.
 // Package rules/reload keeps them up to date. They are safe for concurrent use.
 type Overrides struct {
-	salt   []byte
-	keyer  keyer
-	count  atomic.Int64
-	shards [256]overrideShard
-
-	mu   sync.Mutex // of those who change them
-	sets map[string]*overrideSet
-	// aliases are the keys of the buckets of API keys, by the keys of their digests. They are
-	// found when the first request has the API key.
-	aliases map[store.KeyID]store.KeyID
+	salt  []byte
+	keyer keyer
+	mu    sync.Mutex // of those who change them
+	sets  snapshotmap.Map[string, *overrideSet]
 }
 
-type overrideShard struct {
-	mu sync.RWMutex
-	of map[store.KeyID]override
+// overrideSet is the overrides of a rule set.
+type overrideSet struct {
+	now atomic.Pointer[overrideTable]
+
+	// digested are the keys of overrides by the keys of the buckets of API keys. An override
+	// has the digest of an API key, and its bucket is known when a request has the API key.
+	mu       sync.RWMutex
+	digested map[store.KeyID]store.KeyID
+}
+
+// overrideTable is one version of the overrides of a rule set. It is replaced, not changed: no
+// decision waits.
+type overrideTable struct {
+	byKey map[store.KeyID]override
+	unfit map[string]OverrideProblem // those without a key, by id
+	// shared are numbers that several overrides have. Only those who change overrides use it.
+	shared map[overrideName]*overrideNumbers
 }
 
 // override is what replaces the numbers of a rule for one caller.
 type override struct {
 	*overrideNumbers
 	until int64 // in microseconds since 1970; 0 means never
-	round int32 // of [Overrides.Load] that found it
-	alias bool  // the same override is there under the digest of an API key
 }
 
 // overrideNumbers are the numbers of all overrides of a rule with the same times, or of one
-// with its own bands.
+// with its own bands, which has an id.
 type overrideNumbers struct {
 	overrideName
-	set   *overrideSet
+	id    string
 	bands []rules.Band
-	uses  int
 	last  atomic.Pointer[overriddenRule]
 }
 
-// overrideName names numbers. Those with bands have the id of their override.
+// overrideName names shared numbers.
 type overrideName struct {
 	rule, key string // the id of the rule, and the parts of its key when the overrides were read
 	times     rules.Times
-	id        string
 }
 
 // overriddenRule is a rule with the numbers of overrides. It is the rule itself if they do not
 // fit.
 type overriddenRule struct{ of, rule *keyedRule }
 
-// overrideSet is the overrides of a rule set.
-type overrideSet struct {
-	round   int32
-	numbers map[overrideName]*overrideNumbers
-	unfit   map[string]OverrideProblem // those without a key, by id
-}
-
-// maxUnfit bounds the overrides of a rule set that are named because they do not fit.
-const maxUnfit = 1_000
+const (
+	// maxUnused bounds what is kept of overrides that were replaced.
+	maxUnused = 1_000
+	// maxUnfit bounds the overrides of a rule set that are named because they do not fit.
+	maxUnfit = 1_000
+)
 
 // OverrideProblem is why overrides do not fit their rule. They are not applied.
 type OverrideProblem struct {
@@ -85,72 +89,105 @@ type OverrideProblem struct {
 // NewOverrides returns overrides for engines over a store. ipv6Prefix is that of
 // [WithIPv6Prefix]; 0 means 64.
 func NewOverrides(buckets store.Store, ipv6Prefix int) *Overrides {
-	t := &Overrides{
-		salt: buckets.Salt(), keyer: keyer{ipv6Bits: cmp.Or(ipv6Prefix, 64)},
-		sets: map[string]*overrideSet{}, aliases: map[store.KeyID]store.KeyID{},
-	}
-	for i := range t.shards {
-		t.shards[i].of = map[store.KeyID]override{}
-	}
-	return t
+	return &Overrides{salt: buckets.Salt(), keyer: keyer{ipv6Bits: cmp.Or(ipv6Prefix, 64)}}
 }
 
 // Len returns the number of overrides.
-func (t *Overrides) Len() int { return int(t.count.Load()) }
+func (t *Overrides) Len() (n int) {
+	for _, s := range t.sets.Entries() {
+		n += len(s.now.Load().byKey)
+	}
+	return n
+}
+
+// Loaded reports whether overrides of a rule set were loaded and not dropped.
+func (t *Overrides) Loaded(ruleSet string) bool { return t.sets.Entries()[ruleSet] != nil }
 
 // Apply applies changes of the overrides of a rule set.
 func (t *Overrides) Apply(set *Compiled, changes []rules.Override) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.apply(set, t.setOf(set.ID()), changes)
+	s := t.setOf(set.ID())
+	table := *s.now.Load()
+	table.byKey, table.unfit = maps.Clone(table.byKey), maps.Clone(table.unfit)
+	t.apply(set, &table, changes)
+	if len(table.shared) > len(table.byKey)+maxUnused {
+		clear(table.shared)
+	}
+	s.replace(&table)
 }
 
-// Load replaces the overrides of a rule set by those of pages. After an error, those that
-// were not read stay.
+// Load replaces the overrides of a rule set by those of pages. After an error nothing has
+// changed.
 func (t *Overrides) Load(set *Compiled, pages iter.Seq2[[]rules.Override, error]) error {
-	t.mu.Lock()
-	s := t.setOf(set.ID())
-	s.round++
-	clear(s.unfit)
-	t.mu.Unlock()
+	s, table := t.setOf(set.ID()), newOverrideTable()
 	for page, err := range pages {
 		if err != nil {
 			return err
 		}
-		t.Apply(set, page)
+		t.apply(set, table, page)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.sets[set.ID()] != s {
+	if t.sets.Entries()[set.ID()] != s {
 		return fmt.Errorf("the overrides of rule set %s were dropped meanwhile", printable.Quote(set.ID()))
 	}
-	t.sweep(s)
+	s.replace(table)
 	return nil
 }
 
 // Drop removes the overrides of a rule set.
 func (t *Overrides) Drop(ruleSet string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if s := t.sets[ruleSet]; s != nil {
-		s.round++
-		t.sweep(s)
-		delete(t.sets, ruleSet)
+	t.sets.Drop(func(id string, _ *overrideSet) bool { return id == ruleSet })
+}
+
+func (t *Overrides) setOf(id string) *overrideSet {
+	s, _ := t.sets.Add(id, math.MaxInt, func() *overrideSet {
+		s := &overrideSet{digested: map[store.KeyID]store.KeyID{}}
+		s.now.Store(newOverrideTable())
+		return s
+	})
+	return s
+}
+
+func newOverrideTable() *overrideTable {
+	return &overrideTable{
+		byKey: map[store.KeyID]override{}, unfit: map[string]OverrideProblem{}, shared: map[overrideName]*overrideNumbers{},
 	}
 }
 
+// replace brings a table into effect.
+func (s *overrideSet) replace(table *overrideTable) {
+	s.now.Store(table)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.digested) > len(table.byKey)+maxUnused {
+		clear(s.digested)
+	}
+}
+
+// table returns the overrides of a rule set.
+func (t *Overrides) table(ruleSet string) *overrideTable {
+	if s := t.sets.Entries()[ruleSet]; s != nil {
+		return s.now.Load()
+	}
+	return &overrideTable{}
+}
+
+// numbers returns the numbers that the overrides have.
+func (t *overrideTable) numbers() map[*overrideNumbers]bool {
+	all := map[*overrideNumbers]bool{}
+	for _, o := range t.byKey {
+		all[o.overrideNumbers] = true
+	}
+	return all
+}
+
 // Problems returns what does not fit the rules of a set.
-func (t *Overrides) Problems(set *rules.Set) (problems []OverrideProblem) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	s := t.sets[set.ID()]
-	if s == nil {
-		return nil
-	}
-	for _, p := range s.unfit {
-		problems = append(problems, p)
-	}
-	for _, n := range s.numbers {
+func (t *Overrides) Problems(set *rules.Set) []OverrideProblem {
+	table := t.table(set.ID())
+	problems := slices.Collect(maps.Values(table.unfit))
+	for n := range table.numbers() {
 		rule, ok := set.Rule(n.rule)
 		err := ErrNoRule
 		if ok {
@@ -168,24 +205,12 @@ func (t *Overrides) Problems(set *rules.Set) (problems []OverrideProblem) {
 	return problems
 }
 
-// Loaded reports whether overrides of a rule set were loaded and not dropped.
-func (t *Overrides) Loaded(ruleSet string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.sets[ruleSet] != nil
-}
-
 // Stale reports whether the overrides of a rule set must be loaded again for a new version: a
 // rule is gone, the parts of its key have changed, or some did not fit.
 func (t *Overrides) Stale(set *Compiled) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	s := t.sets[set.ID()]
-	if s == nil {
-		return false
-	}
-	stale := len(s.unfit) > 0
-	for _, n := range s.numbers {
+	table := t.table(set.ID())
+	stale := len(table.unfit) > 0
+	for n := range table.numbers() {
 		n.last.Store(nil) // it keeps a former version in memory
 		if rule, ok := set.Rule(n.rule); !ok || n.key != keyNames(&rule) {
 			stale = true
@@ -219,15 +244,8 @@ func (t *Overrides) Check(set *rules.Set, o *rules.Override) error {
 	return err
 }
 
-func (t *Overrides) setOf(id string) *overrideSet {
-	if t.sets[id] == nil {
-		t.sets[id] = &overrideSet{numbers: map[overrideName]*overrideNumbers{}, unfit: map[string]OverrideProblem{}}
-	}
-	return t.sets[id]
-}
-
-// apply has the lock.
-func (t *Overrides) apply(set *Compiled, s *overrideSet, changes []rules.Override) {
+// apply applies changes to a table that is not in effect.
+func (t *Overrides) apply(set *Compiled, table *overrideTable, changes []rules.Override) {
 	keys := map[string]*overrideKeys{}
 	for i := range changes {
 		o := &changes[i]
@@ -237,118 +255,68 @@ func (t *Overrides) apply(set *Compiled, s *overrideSet, changes []rules.Overrid
 			keys[o.RuleID] = k
 		}
 		id := o.ID()
-		delete(s.unfit, id)
+		delete(table.unfit, id)
 		key, err := k.key(&t.keyer, o.Identity)
 		switch {
+		case err == nil && o.Deleted:
+			delete(table.byKey, key)
 		case err == nil:
-			t.put(key, s.next(k.names, id, o))
-		case !o.Deleted && len(s.unfit) < maxUnfit:
-			s.unfit[id] = OverrideProblem{o.RuleID, id, err}
+			table.byKey[key] = table.next(k.names, id, o)
+		case !o.Deleted && len(table.unfit) < maxUnfit:
+			table.unfit[id] = OverrideProblem{o.RuleID, id, err}
 		}
 	}
 }
 
-// next is an override as it is found by the engine, without numbers if it is deleted.
-func (s *overrideSet) next(key, id string, o *rules.Override) override {
-	if o.Deleted {
-		return override{}
-	}
+// next is an override as it is found by the engine.
+func (t *overrideTable) next(key, id string, o *rules.Override) override {
 	name := overrideName{rule: o.RuleID, key: key, times: o.Times}
-	if o.Times == 0 {
-		name.id = id
+	n := t.shared[name]
+	switch {
+	case o.Times == 0:
+		n = &overrideNumbers{overrideName: name, id: id, bands: o.Bands}
+	case n == nil:
+		n = &overrideNumbers{overrideName: name}
+		t.shared[name] = n
 	}
-	n := s.numbers[name]
-	if n == nil || !slices.Equal(n.bands, o.Bands) {
-		n = &overrideNumbers{overrideName: name, set: s, bands: o.Bands}
-		s.numbers[name] = n
-	}
-	next := override{overrideNumbers: n, round: s.round}
+	next := override{overrideNumbers: n}
 	if !o.Until.IsZero() {
 		next.until = max(1, o.Until.UnixMicro())
 	}
 	return next
 }
 
-// put replaces the override of a bucket, or deletes it if it has no numbers.
-func (t *Overrides) put(key store.KeyID, next override) {
-	t.swap(key, next)
-	if alias, ok := t.aliases[key]; ok {
-		next.alias = true
-		t.swap(alias, next)
-		if next.overrideNumbers == nil {
-			delete(t.aliases, key)
-		}
+// find finds the override of a bucket. The request is nil if it is not known.
+func (t *Overrides) find(r *keyedRule, key store.KeyID, req *Request) (o override, ok bool) {
+	s := t.sets.Entries()[r.RuleSetID]
+	if s == nil {
+		return o, false
 	}
-}
-
-func (t *Overrides) swap(key store.KeyID, next override) {
-	shard := &t.shards[key[0]]
-	shard.mu.Lock()
-	before := shard.of[key]
-	if next.overrideNumbers == nil {
-		delete(shard.of, key)
-	} else {
-		shard.of[key] = next
+	byKey := s.now.Load().byKey
+	if o, ok = byKey[key]; ok || !r.byAPIKey || len(byKey) == 0 {
+		return o, ok
 	}
-	shard.mu.Unlock()
-	t.recount(next, 1) // first: numbers that nothing uses are forgotten
-	t.recount(before, -1)
-}
-
-// recount notes that there is an override more or less.
-func (t *Overrides) recount(o override, n int) {
-	if o.overrideNumbers == nil || o.alias {
-		return
+	s.mu.RLock()
+	digested, known := s.digested[key]
+	s.mu.RUnlock()
+	if !known && req != nil && req.APIKey != "" {
+		digested = t.digestedKey(r, req)
 	}
-	t.count.Add(int64(n))
-	if o.uses += n; o.uses == 0 && o.set.numbers[o.overrideName] == o.overrideNumbers {
-		delete(o.set.numbers, o.overrideName)
+	if o, ok = byKey[digested]; ok && !known {
+		s.mu.Lock()
+		s.digested[key] = digested
+		s.mu.Unlock()
 	}
-}
-
-// sweep removes the overrides of a rule set that the last round has not found.
-func (t *Overrides) sweep(s *overrideSet) {
-	for i := range t.shards {
-		shard := &t.shards[i]
-		shard.mu.Lock()
-		for key, o := range shard.of {
-			if o.set == s && o.round != s.round {
-				delete(shard.of, key)
-				delete(t.aliases, key)
-				t.recount(o, -1)
-			}
-		}
-		shard.mu.Unlock()
-	}
-}
-
-func (t *Overrides) find(key store.KeyID) (override, bool) {
-	shard := &t.shards[key[0]]
-	shard.mu.RLock()
-	defer shard.mu.RUnlock()
-	o, ok := shard.of[key]
 	return o, ok
 }
 
-// findAPIKey finds an override by the digest of an API key, and keeps the key of the bucket.
-func (t *Overrides) findAPIKey(r *keyedRule, key store.KeyID, req *Request) (override, bool) {
+// digestedKey returns the key that an override for the API key of a request has.
+func (t *Overrides) digestedKey(r *keyedRule, req *Request) (key store.KeyID) {
 	var space [512]byte // converting the string would allocate
 	digest := sha256.Sum256(append(space[:0], req.APIKey...))
-	b, ok := t.keyer.appendDigested(append(space[:0], r.prefix[:]...), r.fields, req, digest)
-	if !ok {
-		return override{}, false
+	if b, ok := t.keyer.appendDigested(append(space[:0], r.prefix[:]...), r.fields, req, digest); ok {
+		sum := sha256.Sum256(b)
+		key = store.KeyID(sum[:len(key)])
 	}
-	sum := sha256.Sum256(b)
-	digested := store.KeyID(sum[:len(key)])
-	o, ok := t.find(digested)
-	if ok {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		if o, ok = t.find(digested); ok { // it may have been deleted
-			t.aliases[digested] = key
-			o.alias = true
-			t.swap(key, o)
-		}
-	}
-	return o, ok
+	return key
 }

@@ -314,10 +314,20 @@ func TestOverrides_Load(t *testing.T) {
 	if o.table.Len() != 3 {
 		t.Errorf("%d overrides, not 3", o.table.Len())
 	}
-	failed := func(yield func([]rules.Override, error) bool) { yield(nil, context.Canceled) }
-	if err := o.table.Load(o.set, failed); err == nil || o.table.Len() != 3 {
+	failed := func(yield func([]rules.Override, error) bool) {
+		_ = yield([]rules.Override{times("b", 9_000), times("d", 9_000)}, nil) && yield(nil, context.Canceled)
+	}
+	if err := o.table.Load(o.set, failed); err == nil || o.table.Len() != 3 || o.check(user("b")).Limit != 50 {
 		t.Errorf("after a failed load there are %d overrides, not 3: %v", o.table.Len(), err)
 	}
+	dropped := func(yield func([]rules.Override, error) bool) {
+		o.table.Drop("other")
+		yield([]rules.Override{times("b", 9_000)}, nil)
+	}
+	if err := o.table.Load(other, dropped); err == nil || o.table.Loaded("other") || o.table.Len() != 2 {
+		t.Errorf("overrides that were dropped while they were loaded are there: %v", err)
+	}
+	o.table.Apply(other, []rules.Override{times("a", 4_000)})
 	if o.table.Drop("api"); o.table.Len() != 1 || o.check(user("b")).Limit != 10 {
 		t.Errorf("after they were dropped there are %d overrides", o.table.Len())
 	}

@@ -135,7 +135,6 @@ type Caller struct {
 	Key       string  `json:"key" doc:"The key of the bucket: a salted hash, bound to the rule."`
 	Identity  string  `json:"identity,omitempty" doc:"The caller, for the role identities. Absent for API keys and if unknown here."`
 	Shadow    bool    `json:"shadow,omitempty" doc:"The rule is a shadow rule: it rejects nothing."`
-	Count     uint64  `json:"count" doc:"How many requests it made, within error of the truth."`
-	Error     uint64  `json:"error" doc:"How far count can be off."`
+	Count     uint64  `json:"count" doc:"How many requests it made, an estimate."`
 	PerSecond float64 `json:"perSecond" doc:"Count over the time since."`
 }

@@ -3,8 +3,6 @@ package clientip
 import (
 	"net/netip"
 	"strings"
-
-	"github.com/fluxgate/fluxgate/internal/syntax"
 )
 
 // maxAddr bounds the text of an address: 45 bytes and room for brackets, a
@@ -57,17 +55,10 @@ func splitPort(s string) (host, port string) {
 	return s, ""
 }
 
-// isPort reports whether s is a colon and a port of RFC 7239: one to five
-// digits, or an underscore and a name.
+// isPort reports whether s is a colon and one to five digits.
 func isPort(s string) bool {
 	s, found := strings.CutPrefix(s, ":")
-	if !found {
-		return false
-	}
-	if hidden, found := strings.CutPrefix(s, "_"); found {
-		return syntax.IsToken(hidden)
-	}
-	return len(s) >= 1 && len(s) <= 5 && strings.Trim(s, "0123456789") == ""
+	return found && len(s) >= 1 && len(s) <= 5 && strings.Trim(s, "0123456789") == ""
 }
 
 // trim removes spaces and tabs around an entry.

@@ -20,7 +20,6 @@ var everyday = []struct {
 	{"one entry", clientip.Config{TrustedProxies: proxies}, nearest, "192.0.2.7", "192.0.2.7"},
 	{"two entries", clientip.Config{TrustedProxies: proxies}, nearest, "2001:db8::7, 10.0.0.2", "2001:db8::7"},
 	{"two entries with ports and a zone", clientip.Config{TrustedProxies: proxies}, nearest, "[fe80::7%eth0]:4711, 10.0.0.2:80", "fe80::7"},
-	{"RFC 7239", clientip.Config{TrustedProxies: proxies, Header: clientip.Forwarded}, nearest, `for="[2001:db8::7]:4711";proto=https, for=10.0.0.2`, "2001:db8::7"},
 	{"CDN", clientip.Config{TrustedProxies: proxies, Header: "CF-Connecting-IP"}, nearest, "192.0.2.7", "192.0.2.7"},
 }
 

@@ -1,6 +1,9 @@
 package clientip
 
-import "net/netip"
+import (
+	"net/netip"
+	"strings"
+)
 
 // Bounds of the part of a chain that is read.
 const (
@@ -23,7 +26,7 @@ func (r *Resolver) walk(addr netip.Addr, lines []string) netip.Addr {
 			if entries < 0 || bytes < 0 {
 				return addr
 			}
-			before, ok := r.entryAddr(trim(entry))
+			before, ok := parseAddr(trim(entry))
 			if !ok {
 				return addr
 			}
@@ -36,38 +39,14 @@ func (r *Resolver) walk(addr netip.Addr, lines []string) netip.Addr {
 	return addr
 }
 
-func (r *Resolver) entryAddr(entry string) (addr netip.Addr, ok bool) {
-	if r.format == forwardedList {
-		if entry, ok = forwardedFor(entry); !ok {
-			return netip.Addr{}, false
-		}
-	}
-	return parseAddr(entry)
-}
-
 // cutLast cuts the last entry off a list of entries with commas between them,
 // and reports whether others are left. It looks at no more than the last most
 // bytes and returns an entry that is too long without searching further.
-//
-// Commas in quoted strings do not count. A parser of RFC 7239 reads from the
-// left, but there the text is the client's: a quote that it opens and never
-// closes would hide the entries of the proxies. Theirs are well-formed, and both
-// directions read them alike: the first quote from the right closes a string,
-// quotes after a backslash are inside it, and the next one opens it.
 func cutLast(list string, most int) (entry, rest string, more bool) {
 	first := max(0, len(list)-most)
-	quoted := false
-	for i := len(list) - 1; i >= first; i-- {
-		switch list[i] {
-		case ',':
-			if !quoted {
-				return list[i+1:], list[:i], true
-			}
-		case '"':
-			if !quoted || i == 0 || list[i-1] != '\\' {
-				quoted = !quoted
-			}
-		}
+	comma := strings.LastIndexByte(list[first:], ',')
+	if comma < 0 {
+		return list, "", false
 	}
-	return list, "", false
+	return list[first+comma+1:], list[:first+comma], true
 }

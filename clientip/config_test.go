@@ -43,6 +43,7 @@ func TestNew_InvalidConfig(t *testing.T) {
 		{"a header with a space", clientip.Config{TrustedProxies: proxies, Header: "X Real IP"}, `invalid header name "X Real IP"`},
 		{"a header with a colon", clientip.Config{TrustedProxies: proxies, Header: "X-Real-IP:"}, "invalid header name"},
 		{"a header that is not ASCII", clientip.Config{TrustedProxies: proxies, Header: "X-Réal-IP"}, "invalid header name"},
+		{"the header of RFC 7239", clientip.Config{TrustedProxies: proxies, Header: "forwarded"}, "header Forwarded is not supported: use X-Forwarded-For"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r, err := clientip.New(c.config)

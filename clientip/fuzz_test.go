@@ -3,7 +3,6 @@ package clientip_test
 import (
 	"net/http"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -14,15 +13,13 @@ import (
 // Any peer and any header: entries left of those that the proxies wrote have no
 // effect.
 func FuzzResolve(f *testing.F) {
-	headers := []string{clientip.XForwardedFor, clientip.Forwarded, "Cf-Connecting-Ip"}
+	headers := []string{clientip.XForwardedFor, "Cf-Connecting-Ip"}
 	for _, seed := range [][3]string{
 		{"192.0.2.7:80", "", "198.51.100.1"},
 		{nearest, "198.51.100.1", "192.0.2.7, 10.0.0.2"},
 		{nearest, "198.51.100.1\nunknown", "2001:db8::7\n[2001:db8:aaaa::2%eth0]:80"},
 		{nearest, "", "::ffff:192.0.2.7"},
-		{nearest, `for="`, `for="[2001:db8::7]:4711";host="a\\\", b", for=10.0.0.2`},
-		{nearest, `for="\`, `for="\192.0.2.7";proto=https;;`},
-		{nearest, "", `for=10.0.0.2"`},
+		{nearest, `"`, `192.0.2.7", 10.0.0.2`},
 		{"@", ",,", ",, ,"},
 		{"[::ffff:10.0.0.1]:80", "\x00", "010.0.0.1"},
 	} {
@@ -52,11 +49,11 @@ func FuzzResolve(f *testing.F) {
 		if got != from && !slices.Contains(addressesIn(right), got) {
 			t.Errorf("nobody wrote %v", got)
 		}
-		if header == headers[2] {
+		if header == headers[1] {
 			return
 		}
-		if entries, ok := entriesOf(lines); ok && client(entries...) != got {
-			t.Errorf("read from the right the client is %v, and from the left %v", got, client(entries...))
+		if entries := strings.Split(strings.Join(lines, ","), ","); client(entries...) != got {
+			t.Errorf("the client is %v, and with a line for each entry %v", got, client(entries...))
 		}
 		if !got.IsValid() || trusted(got) {
 			return
@@ -82,29 +79,4 @@ func addressesIn(text string) (found []netip.Addr) {
 		}
 	}
 	return found
-}
-
-var (
-	wellFormedEntry = `(?:[^",\\]|"(?:[^"\\]|\\.)*")*`
-	wellFormedLine  = regexp.MustCompile(`(?s)^` + wellFormedEntry + `(?:,` + wellFormedEntry + `)*$`)
-	firstEntry      = regexp.MustCompile(`(?s)^` + wellFormedEntry)
-)
-
-// entriesOf splits lines whose quotes are in order as RFC 7239 does, from the
-// left.
-func entriesOf(lines []string) (entries []string, ok bool) {
-	for _, line := range lines {
-		if !wellFormedLine.MatchString(line) {
-			return nil, false
-		}
-		for {
-			entry := firstEntry.FindString(line)
-			entries = append(entries, entry)
-			if len(entry) == len(line) {
-				break
-			}
-			line = line[len(entry)+len(","):]
-		}
-	}
-	return entries, true
 }

@@ -1,6 +1,7 @@
 package clientip
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -13,12 +14,9 @@ import (
 	"github.com/fluxgate/fluxgate/internal/syntax"
 )
 
-// The headers that carry a chain, one entry of each proxy. Any other header
-// carries a single address.
-const (
-	XForwardedFor = "X-Forwarded-For"
-	Forwarded     = "Forwarded" // RFC 7239
-)
+// XForwardedFor is the header that carries a chain, one entry of each proxy. Any
+// other header carries a single address.
+const XForwardedFor = "X-Forwarded-For"
 
 // Config configures a [Resolver]. Its zero value trusts no proxy.
 type Config struct {
@@ -26,9 +24,9 @@ type Config struct {
 	// "10.1.0.0/16".
 	TrustedProxies []string
 	// Header is the header in which the trusted proxies name the client. No other
-	// header is read. Empty means X-Forwarded-For. A name other than [XForwardedFor]
-	// and [Forwarded], such as CF-Connecting-IP, is a header with a single address
-	// that every trusted proxy overwrites.
+	// header is read. Empty means X-Forwarded-For. Any other name, such as
+	// CF-Connecting-IP, is a header with a single address that every trusted proxy
+	// overwrites. Forwarded (RFC 7239) is neither, and is refused.
 	Header string
 	// TrustUnixSocket trusts peers that have no address because they came
 	// through a unix socket.
@@ -42,17 +40,7 @@ type Resolver struct {
 	trustUnix bool
 	// header is the canonical name and lower the one that gRPC uses.
 	header, lower string
-	format        format
 }
-
-// format is the format of a header.
-type format int
-
-const (
-	addressList   format = iota // X-Forwarded-For
-	forwardedList               // Forwarded
-	singleAddress
-)
 
 // New returns a resolver. The error lists all problems of the configuration.
 func New(config Config) (*Resolver, error) {
@@ -73,27 +61,15 @@ func New(config Config) (*Resolver, error) {
 	if config.Header != "" && !syntax.IsToken(config.Header) {
 		problems = append(problems, fmt.Errorf("invalid header name %q", config.Header))
 	}
+	if strings.EqualFold(config.Header, "Forwarded") {
+		problems = append(problems, errors.New("header Forwarded is not supported: use X-Forwarded-For"))
+	}
 	if len(problems) > 0 {
 		return nil, fmt.Errorf("client addresses: %w", errors.Join(problems...))
 	}
-	r.setHeader(config.Header)
+	name := cmp.Or(config.Header, XForwardedFor)
+	r.header, r.lower = textproto.CanonicalMIMEHeaderKey(name), strings.ToLower(name)
 	return r, nil
-}
-
-func (r *Resolver) setHeader(name string) {
-	if name == "" {
-		name = XForwardedFor
-	}
-	r.header = textproto.CanonicalMIMEHeaderKey(name)
-	r.lower = strings.ToLower(name)
-	switch r.header {
-	case XForwardedFor:
-		r.format = addressList
-	case Forwarded:
-		r.format = forwardedList
-	default:
-		r.format = singleAddress
-	}
 }
 
 // Addr returns the address of the client that sent a request. It is the zero Addr if
@@ -150,7 +126,7 @@ func (r *Resolver) resolve(peer string, unix bool, header http.Header) netip.Add
 	if len(lines) == 0 {
 		lines = header[r.lower]
 	}
-	if r.format != singleAddress {
+	if r.header == XForwardedFor {
 		return r.walk(addr, lines)
 	}
 	// One of two lines may be the client's.

@@ -14,11 +14,8 @@ type Call struct {
 	FullMethod string
 	// Metadata is the incoming metadata, with names in lower case.
 	Metadata metadata.MD
-	// Message is the request of a unary call, or the message of a stream that is
-	// decided. It is nil when a stream begins.
+	// Message is the request of a unary call, and nil for a stream.
 	Message any
-	// Sent is set if Message is one that the server sends.
-	Sent bool
 
 	ctx context.Context
 }

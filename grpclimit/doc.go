@@ -17,8 +17,7 @@
 // proxies in front of the server. [WithUserFunc], [WithAPIKeyFunc], [WithAttribute]
 // and [WithAmend] add values of the service.
 //
-// A stream is decided once, when it begins. With [WithReceivedMessages] and
-// [WithSentMessages] each of its messages is decided instead.
+// A stream is decided once, when it begins.
 //
 // # Header metadata
 //
@@ -26,7 +25,7 @@
 // x-ratelimit-limit, x-ratelimit-remaining, x-ratelimit-reset, ratelimit-policy and
 // ratelimit, as the documentation of package httplimit describes them. Metadata can
 // only be added: behind several interceptors each name has a value of each, the
-// outermost first. Decisions about messages are not shown.
+// outermost first.
 //
 // # Statuses
 //
@@ -54,8 +53,8 @@
 // # Handlers
 //
 // A handler runs at most once. A panic in a function of an option is an INTERNAL of
-// that call; a panic of the handler is not recovered. Without [WithSettling] and
-// without messages a handler gets the server's own stream.
+// that call; a panic of the handler is not recovered. Without [WithSettling] a
+// handler gets the server's own stream.
 //
 // # Waiting
 //

@@ -55,7 +55,7 @@ func Example() {
 }
 
 // A limit of calls for every method but one, by tenant behind a proxy, and a limit
-// of messages that a stream receives, whose cost is their size.
+// of the bytes that one method receives.
 func ExampleNew() {
 	calls := fluxgate.Must(rules.NewSet("calls", rules.Rule{ID: "per-tenant", Scope: rules.ScopeCustom, KeyFields: []string{"attr:tenant"}, Bands: []rules.Band{rules.PerMinute(100)}}))
 	bytes := fluxgate.Must(rules.NewSet("bytes", rules.Rule{ID: "upload", Scope: rules.ScopeIP, Bands: []rules.Band{rules.PerMinute(1_000_000)}}))
@@ -65,12 +65,11 @@ func ExampleNew() {
 	perCall := fluxgate.Must(grpclimit.New(engine, proxies, grpclimit.WithRuleSet("calls"),
 		grpclimit.WithoutMethods("/grpc.health.v1.Health/*"),
 		grpclimit.WithAttribute("tenant", grpclimit.Metadata("x-tenant"))))
-	perMessage := fluxgate.Must(grpclimit.New(engine, proxies, grpclimit.WithRuleSet("bytes"),
-		grpclimit.WithMethods("/shop.Files/Upload"),
-		grpclimit.WithReceivedMessages(true), grpclimit.WithCostFunc(sizeOf)))
+	perByte := fluxgate.Must(grpclimit.New(engine, proxies, grpclimit.WithRuleSet("bytes"),
+		grpclimit.WithMethods("/shop.Files/Put"), grpclimit.WithCostFunc(sizeOf)))
 	server := grpc.NewServer(
-		grpc.ChainUnaryInterceptor(perCall.Unary, perMessage.Unary),
-		grpc.ChainStreamInterceptor(perCall.Stream, perMessage.Stream))
+		grpc.ChainUnaryInterceptor(perCall.Unary, perByte.Unary),
+		grpc.ChainStreamInterceptor(perCall.Stream, perByte.Stream))
 	server.Stop()
 }
 

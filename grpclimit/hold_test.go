@@ -2,8 +2,6 @@ package grpclimit_test
 
 import (
 	"context"
-	"errors"
-	"io"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,9 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/grpclimit"
 	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/fluxgate/fluxgate/rules"
@@ -88,78 +84,14 @@ func TestHold_ReleasedAtTheEnd(t *testing.T) {
 	}
 }
 
-// A message holds a slot until the handler asks for the next one, and the stream
-// itself holds none.
-func TestHold_Messages(t *testing.T) {
-	engine := engineOver(t, realStore(), oneAtOnce(time.Hour))
-	for name, end := range map[string]func(){"it returns": func() {}, "it panics": func() { panic("of the handler") }} {
-		t.Run(name, func(t *testing.T) {
-			service := &echo{hook: func(_ context.Context, ss grpc.ServerStream) error {
-				free := []int64{left(t, engine)}
-				for range 3 {
-					if err := ss.RecvMsg(new(wrapperspb.StringValue)); err != nil {
-						t.Error(err)
-					}
-					free = append(free, left(t, engine))
-				}
-				if free[0] != 1 || free[1] != 0 || free[3] != 0 {
-					t.Errorf("free slots %v", free)
-				}
-				end()
-				return nil
-			}}
-			conn := serve(t, service, append(recovering(), behind(newLimit(t, engine, received))...)...)
-			invoke(t.Context(), conn, bidi, "a", "b", "c")
-			testenv.Eventually(t, "the slot is free", func() bool { return left(t, engine) == 1 })
-		})
-	}
-	t.Run("sent", func(t *testing.T) {
-		if a := invoke(t.Context(), limited(t, new(echo), engine, sent), bidi, "a", "b", "c"); a.err != nil || left(t, engine) != 1 {
-			t.Errorf("%v, %d free slots", a.err, left(t, engine))
-		}
-	})
-}
-
 // fakeStream is a stream of a synctest bubble, in which there are no connections.
 type fakeStream struct {
 	grpc.ServerStream
-	ctx     context.Context
-	receive func() error
+	ctx context.Context
 }
 
 func (s *fakeStream) Context() context.Context    { return s.ctx }
 func (s *fakeStream) SetHeader(metadata.MD) error { return nil }
-func (s *fakeStream) RecvMsg(any) error           { return s.receive() }
-func (s *fakeStream) SendMsg(any) error           { return nil }
-
-// slow is a limiter whose decisions arrive late.
-type slow struct{ *fluxgate.Engine }
-
-func (l slow) Check(ctx context.Context, req *fluxgate.Request) (fluxgate.Decision, error) {
-	d, err := l.Engine.Check(ctx, req)
-	time.Sleep(time.Second)
-	return d, err
-}
-
-// A message that is admitted after the stream has ended keeps no slot.
-func TestHold_LateMessage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		engine := engineOver(t, realStore(), oneAtOnce(time.Hour))
-		ss := &fakeStream{ctx: t.Context(), receive: func() error { return nil }}
-		err := newLimit(t, slow{engine}, received).Stream(nil, ss, &grpc.StreamServerInfo{FullMethod: bidi}, func(_ any, ss grpc.ServerStream) error {
-			go func() { _ = ss.RecvMsg(nil) }()
-			synctest.Wait() // until it is being decided
-			return io.ErrUnexpectedEOF
-		})
-		if !errors.Is(err, io.ErrUnexpectedEOF) || left(t, engine) != 0 {
-			t.Errorf("%v, %d free slots", err, left(t, engine))
-		}
-		time.Sleep(2 * time.Second)
-		if left(t, engine) != 1 {
-			t.Error("the late message holds a slot")
-		}
-	})
-}
 
 // A call that goes on for longer than the hold keeps its slot, of any kind.
 func TestHold_Renewed(t *testing.T) {

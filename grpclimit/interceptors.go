@@ -2,7 +2,6 @@ package grpclimit
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -31,11 +30,7 @@ func New(limiter fluxgate.Limiter, options ...Option) (*Interceptors, error) {
 	i := &Interceptors{gate{Gate: middleware.Gate[*Call]{
 		Limiter: limiter, ClientIP: new(clientip.Resolver), Headers: middleware.NewHeaders(true), Log: logFailure,
 	}}}
-	err := middleware.Apply(&i.gate, limiter, options)
-	if i.gate.Settling && i.gate.perMessage() {
-		err = errors.Join(err, errors.New("messages of a stream cannot be settled: use WithSettling in other interceptors"))
-	}
-	if err != nil {
+	if err := middleware.Apply(&i.gate, limiter, options); err != nil {
 		return nil, fmt.Errorf("creating interceptors: %w", err)
 	}
 	return i, nil
@@ -44,11 +39,8 @@ func New(limiter fluxgate.Limiter, options ...Option) (*Interceptors, error) {
 // gate is a limiter as gRPC sees it.
 type gate struct {
 	middleware.Gate[*Call]
-	reject         func(*Call, *Rejection) error
-	received, sent bool // whether these messages of streams are decided
+	reject func(*Call, *Rejection) error
 }
-
-func (g *gate) perMessage() bool { return g.received || g.sent }
 
 // Unary is a [grpc.UnaryServerInterceptor]. It runs handler once or returns a
 // status. Panics of the user's functions are recovered, those of handler are not.
@@ -60,7 +52,7 @@ func (i *Interceptors) Unary(ctx context.Context, req any, info *grpc.UnaryServe
 		}
 		return handler(ctx, req)
 	}
-	ctx, end, err := g.admit(call, false, func(md metadata.MD) error { return grpc.SetHeader(ctx, md) })
+	ctx, end, err := g.admit(call, func(md metadata.MD) error { return grpc.SetHeader(ctx, md) })
 	if err != nil {
 		return nil, err
 	}
@@ -78,15 +70,12 @@ func (i *Interceptors) Stream(srv any, ss grpc.ServerStream, info *grpc.StreamSe
 		}
 		return handler(srv, ss)
 	}
-	ctx, end, err := g.admit(call, g.perMessage(), ss.SetHeader)
+	ctx, end, err := g.admit(call, ss.SetHeader)
 	if err != nil {
 		return err
 	}
 	defer end() // also if handler panics
-	switch {
-	case g.perMessage():
-		return serveMessages(g, call, srv, ss, handler)
-	case g.Settling:
+	if g.Settling {
 		ss = &settlingStream{ss, ctx}
 	}
 	return handler(srv, ss)
@@ -100,12 +89,12 @@ type settlingStream struct {
 
 func (s *settlingStream) Context() context.Context { return s.ctx }
 
-// admit decides a call or a message. If it passes, ctx is for its handler, and end
-// must be called when it ends. Else err is the status for the client. setHeader
-// gets the rate limit headers, unless it is nil.
-func (g *gate) admit(call *Call, peek bool, setHeader func(metadata.MD) error) (ctx context.Context, end func(), err error) {
+// admit decides a call. If it passes, ctx is for its handler, and end must be called
+// when it ends. Else err is the status for the client. setHeader gets the rate limit
+// headers.
+func (g *gate) admit(call *Call, setHeader func(metadata.MD) error) (ctx context.Context, end func(), err error) {
 	req := middleware.NewRequest()
-	req.Method, req.Path, req.Headers, req.Peek = http.MethodPost, call.FullMethod, call.Metadata, peek
+	req.Method, req.Path, req.Headers = http.MethodPost, call.FullMethod, call.Metadata
 	req.Host = strings.Join(call.Metadata[":authority"], ",")
 	req.IP = g.ClientIP.Resolve(peerName(call.ctx), http.Header(call.Metadata))
 	d, err := g.Decide(deadline.BeforeAnswer(call.ctx), call, req)
@@ -114,11 +103,9 @@ func (g *gate) admit(call *Call, peek bool, setHeader func(metadata.MD) error) (
 	}
 	cost, ruleSet := req.Cost, req.RuleSet
 	middleware.Release(req)
-	if setHeader != nil {
-		md := metadata.MD{}
-		g.Headers.Set(md, &d)
-		_ = setHeader(md) // an outer interceptor may have sent the headers
-	}
+	md := metadata.MD{}
+	g.Headers.Set(md, &d)
+	_ = setHeader(md) // an outer interceptor may have sent the headers
 	if !d.Allowed {
 		return nil, nil, g.refuse(call, rejection(&d))
 	}

@@ -9,11 +9,11 @@ import (
 	"google.golang.org/grpc/grpclog"
 )
 
-// Observer gets the result of each call: one for each, before the handler runs, and
-// one for each message that is decided. Its methods must be fast, and must not keep
+// Observer gets the result of each call: one for each, before the handler runs.
+// Its methods must be fast, and must not keep
 // or change their arguments. A fluxgate.Observer gets the events of the engine.
 type Observer interface {
-	// Decided is called for a call or message that was allowed or rejected.
+	// Decided is called for a call that was allowed or rejected.
 	Decided(call *Call, d *fluxgate.Decision)
 	// Skipped is called for a call whose method is excluded: it is allowed without a
 	// decision.

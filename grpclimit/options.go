@@ -23,24 +23,6 @@ func WithoutMethods(patterns ...string) Option {
 	return func(g *gate) error { return g.SetExclude("methods", patterns) }
 }
 
-// WithReceivedMessages sets whether each message that a stream receives takes
-// tokens, before the handler gets it. A stream then takes no tokens when it begins: it
-// is rejected only by a rule with the action deny, or if the caller is in debt. While a
-// message waits for its tokens, the handler waits. A rejected message ends the stream.
-// Under a limit on concurrent requests a message holds its slot until the handler asks
-// for the next message. Unary calls are decided once, as without this option. To limit
-// the number of streams too, add other interceptors. The default is false.
-func WithReceivedMessages(on bool) Option {
-	return middleware.Set(func(g *gate) { g.received = on })
-}
-
-// WithSentMessages sets whether each message that a stream sends takes tokens, before
-// it is sent. It is otherwise as [WithReceivedMessages], and both can be used. The
-// default is false.
-func WithSentMessages(on bool) Option {
-	return middleware.Set(func(g *gate) { g.sent = on })
-}
-
 // WithRuleSet sets the rule set. The default is the limiter's own. New fails if an engine
 // knows that the rule set does not exist.
 func WithRuleSet(id string) Option {
@@ -54,13 +36,13 @@ func WithRuleSetFunc(f func(*Call) string) Option {
 	return middleware.Needed("the function of WithRuleSetFunc", f == nil, func(g *gate) { g.RuleSetOf = f })
 }
 
-// WithCost sets the cost of every call, or message, in tokens. The default is 1.
+// WithCost sets the cost of every call in tokens. The default is 1.
 func WithCost(tokens int64) Option {
 	return func(g *gate) error { return g.SetCost(tokens) }
 }
 
-// WithCostFunc calls f for the cost of a call, or message, in tokens, such as the
-// size of its Message. A call with a cost of 0 takes no tokens, and is allowed unless
+// WithCostFunc calls f for the cost of a call in tokens, such as the size of its
+// Message. A call with a cost of 0 takes no tokens, and is allowed unless
 // the caller is in debt. A negative cost fails the call.
 func WithCostFunc(f func(*Call) int64) Option {
 	return middleware.Needed("the function of WithCostFunc", f == nil, func(g *gate) { g.CostOf = f })
@@ -107,8 +89,7 @@ func WithRejection(f func(call *Call, rejection *Rejection) error) Option {
 }
 
 // WithSettling adds an [Admission] to the context of allowed calls, so that
-// handlers can settle their cost. Without it [FromContext] finds none. Messages
-// cannot be settled.
+// handlers can settle their cost. Without it [FromContext] finds none.
 func WithSettling(on bool) Option {
 	return middleware.Set(func(g *gate) { g.Settling = on })
 }

@@ -17,7 +17,7 @@ import (
 // errorDomain is who gives the reasons, in errdetails.ErrorInfo.
 const errorDomain = "fluxgate"
 
-// Rejection is the answer to a rejected call or message.
+// Rejection is the answer to a rejected call.
 type Rejection struct {
 	// Status is the answer, unless the function of [WithRejection] returns another.
 	Status *status.Status

@@ -74,47 +74,43 @@ func TestWait_Passes(t *testing.T) {
 	})
 }
 
-// A call or a message that is cancelled while it waits on a real Redis ends, its
-// handler does not run, and its token is given back.
+// A call that is cancelled while it waits on a real Redis ends, its handler
+// does not run, and its token is given back.
 func TestWait_Cancelled(t *testing.T) {
 	redis := testenv.SharedStandalone(t)
-	for what, options := range map[string][]grpclimit.Option{"a call": nil, "a message": {received}} {
-		t.Run(what, func(t *testing.T) {
-			each(t, func(t *testing.T, method string) {
-				buckets, err := redisstore.Open(t.Context(), redis.URI(), redisstore.Config{Prefix: fmt.Sprintf("grpc-%d", rand.Uint64()), Timeout: time.Minute})
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { _ = buckets.Close() })
-				observer, failed, service := new(waits), new(recorder), new(echo)
-				engine := engineOver(t, buckets, []rules.Rule{waiting(30 * time.Minute)}, fluxgate.WithWaiting(time.Hour, 9), fluxgate.WithObserver(observer), fluxgate.WithOnFailure(rules.FailClosed))
-				conn := limited(t, service, engine, append(options, grpclimit.WithObserver(failed))...)
-				if a := invoke(t.Context(), conn, method, "first"); a.err != nil {
-					t.Fatal(a.err)
-				}
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				answered := make(chan answer, 1)
-				go func() { answered <- invoke(ctx, conn, method, "second") }()
-				testenv.Eventually(t, "the second call waits", func() bool { n, _ := observer.now(); return n == 1 })
-				cancel()
-				if a := <-answered; a.code() != codes.Canceled {
-					t.Errorf("%v", a.err)
-				}
-				testenv.Eventually(t, "its token is given back", func() bool {
-					n, settled := observer.now()
-					return n == 0 && slices.Equal(settled, []store.Settlement{{Returned: 1}})
-				})
-				testenv.Eventually(t, "the observer is called", func() bool {
-					calls, err := failed.recorded()
-					return errors.Is(err, context.Canceled) && calls[len(calls)-1] == "failed "+method
-				})
-				if got := service.messages(); !slices.Equal(got, []string{"first"}) {
-					t.Errorf("the handler got %q", got)
-				}
-			})
+	each(t, func(t *testing.T, method string) {
+		buckets, err := redisstore.Open(t.Context(), redis.URI(), redisstore.Config{Prefix: fmt.Sprintf("grpc-%d", rand.Uint64()), Timeout: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = buckets.Close() })
+		observer, failed, service := new(waits), new(recorder), new(echo)
+		engine := engineOver(t, buckets, []rules.Rule{waiting(30 * time.Minute)}, fluxgate.WithWaiting(time.Hour, 9), fluxgate.WithObserver(observer), fluxgate.WithOnFailure(rules.FailClosed))
+		conn := limited(t, service, engine, grpclimit.WithObserver(failed))
+		if a := invoke(t.Context(), conn, method, "first"); a.err != nil {
+			t.Fatal(a.err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		answered := make(chan answer, 1)
+		go func() { answered <- invoke(ctx, conn, method, "second") }()
+		testenv.Eventually(t, "the second call waits", func() bool { n, _ := observer.now(); return n == 1 })
+		cancel()
+		if a := <-answered; a.code() != codes.Canceled {
+			t.Errorf("%v", a.err)
+		}
+		testenv.Eventually(t, "its token is given back", func() bool {
+			n, settled := observer.now()
+			return n == 0 && slices.Equal(settled, []store.Settlement{{Returned: 1}})
 		})
-	}
+		testenv.Eventually(t, "the observer is called", func() bool {
+			calls, err := failed.recorded()
+			return errors.Is(err, context.Canceled) && calls[len(calls)-1] == "failed "+method
+		})
+		if got := service.messages(); !slices.Equal(got, []string{"first"}) {
+			t.Errorf("the handler got %q", got)
+		}
+	})
 }
 
 // A call does not wait for tokens that are due after its deadline: it is refused at

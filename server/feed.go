@@ -23,7 +23,6 @@ type feed struct {
 	// rules and strategy, how changes are detected, are set by load.
 	rules    *reload.Reloader
 	strategy reload.Strategy
-	listed   sourceIDs
 }
 
 // openFeed opens the source of the rules, and Redis for announcements.

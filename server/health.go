@@ -156,7 +156,6 @@ func (a *App) Health(ctx context.Context) Health {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	h := Health{Version: a.version, Draining: a.edge.draining.Load(), Store: a.storeHealth(ctx), Rules: a.feed.health()}
-	a.feed.explainDown(ctx, &h.Rules)
 	if a.edge.certs != nil {
 		h.TLS = &TLSHealth{ExpiresAt: a.edge.certs.expires()}
 	}
@@ -330,6 +329,9 @@ func (f *feed) health() RulesHealth {
 	f.boundSets(&h)
 	if isXDS {
 		f.xdsHealth(xds, &h)
+	}
+	if h.Status == statusDown && h.Error == "" && h.Failing == 0 {
+		h.Error = fmt.Sprintf("the source has no rule set %s (ratelimit.default-rule-set-id)", f.config.RateLimit.DefaultRuleSetID)
 	}
 	return h
 }

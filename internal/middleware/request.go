@@ -44,13 +44,10 @@ func (g *Gate[R]) describe(r R, req *fluxgate.Request) error {
 		}
 		req.Attributes[g.Attributes[i].Name] = value
 	}
-	switch {
-	case req.Peek:
-	case g.CostOf != nil:
+	req.Cost = g.Cost
+	if g.CostOf != nil {
 		req.Cost = g.CostOf(r)
 		req.Peek = req.Cost == 0
-	default:
-		req.Cost = g.Cost
 	}
 	if g.Amend != nil {
 		if err := g.Amend(r, req); err != nil {

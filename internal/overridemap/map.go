@@ -29,16 +29,8 @@ type overrides struct {
 	forgotten int64
 	byID      map[string]rules.Override
 	deleted   int // how many of them
-	// changes are in the order of their revisions. Those that others have replaced are among
-	// them.
-	changes []change
 	// listed are those that exist, by position. It is nil after a change.
 	listed []listed
-}
-
-type change struct {
-	revision int64
-	id       string
 }
 
 type listed struct{ position, id string }
@@ -72,16 +64,15 @@ func (m *Map) OverrideChanges(ctx context.Context, ruleSet string, after int64, 
 	case after < s.forgotten || after > s.revision:
 		return page, rules.ErrOverridesLost
 	}
-	page.Revision = s.revision
-	first, _ := slices.BinarySearchFunc(s.changes, after+1, func(c change, revision int64) int { return cmp.Compare(c.revision, revision) })
-	for _, c := range s.changes[first:] {
-		if o := s.byID[c.id]; o.Revision == c.revision {
+	for _, o := range s.byID {
+		if o.Revision > after {
 			page.Overrides = append(page.Overrides, o)
 		}
-		if len(page.Overrides) == rules.PageSize(limit) {
-			page.Revision = c.revision
-			break
-		}
+	}
+	slices.SortFunc(page.Overrides, func(a, b rules.Override) int { return cmp.Compare(a.Revision, b.Revision) })
+	page.Revision = s.revision
+	if most := rules.PageSize(limit); len(page.Overrides) > most {
+		page.Overrides, page.Revision = slices.Clone(page.Overrides[:most]), page.Overrides[most-1].Revision
 	}
 	return page, nil
 }
@@ -186,7 +177,6 @@ func (s *overrides) put(o rules.Override) {
 	s.revision++
 	o.Revision, o.At = s.revision, time.Now().UTC()
 	s.byID[id], s.listed = o, nil
-	s.changes = append(s.changes, change{o.Revision, id})
 	if known && was.Deleted {
 		s.deleted--
 	}
@@ -195,18 +185,16 @@ func (s *overrides) put(o rules.Override) {
 	}
 }
 
-// forget forgets what was deleted, and changes that others have replaced, if they are many.
+// forget forgets what was deleted, if that is much.
 func (s *overrides) forget() {
-	if s.deleted > s.there()+maxDeleted {
-		for id, o := range s.byID {
-			if o.Deleted {
-				s.forgotten = max(s.forgotten, o.Revision)
-				delete(s.byID, id)
-			}
+	if s.deleted <= s.there()+maxDeleted {
+		return
+	}
+	for id, o := range s.byID {
+		if o.Deleted {
+			s.forgotten = max(s.forgotten, o.Revision)
+			delete(s.byID, id)
 		}
-		s.deleted = 0
 	}
-	if len(s.changes) > 2*len(s.byID)+maxDeleted {
-		s.changes = slices.DeleteFunc(s.changes, func(c change) bool { return s.byID[c.id].Revision != c.revision })
-	}
+	s.deleted = 0
 }

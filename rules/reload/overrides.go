@@ -1,6 +1,7 @@
 package reload
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,16 +19,12 @@ import (
 // the status.
 func (r *Reloader) UseOverrides(ctx context.Context, overrides *fluxgate.Overrides) {
 	r.overrides.Store(overrides)
-	r.refreshOverrides(ctx, r.sets.all())
+	r.readOverrides(ctx, r.sets.all(), nil)
 }
 
-// refreshOverrides reads the overrides of rule sets that have changed. Errors are in the status.
-func (r *Reloader) refreshOverrides(ctx context.Context, sets []*ruleSet) {
-	r.readOverrides(ctx, sets, func(s *ruleSet) *fluxgate.Compiled { return s.current.Load() })
-}
-
-// readOverrides reads the overrides of rule sets for versions of them.
-func (r *Reloader) readOverrides(ctx context.Context, sets []*ruleSet, versionOf func(*ruleSet) *fluxgate.Compiled) {
+// readOverrides reads the overrides of rule sets that have changed, for a version of the rule
+// set. Nil means those in effect. Errors are in the status.
+func (r *Reloader) readOverrides(ctx context.Context, sets []*ruleSet, version *fluxgate.Compiled) {
 	source, ok := r.source.(rules.Overrides)
 	if !ok || r.overrides.Load() == nil {
 		return
@@ -44,7 +41,7 @@ func (r *Reloader) readOverrides(ctx context.Context, sets []*ruleSet, versionOf
 	for _, s := range sets {
 		err := unknown
 		if err == nil {
-			err = r.updateOverrides(ctx, source, s, versionOf, revisions[s.id])
+			err = r.updateOverrides(ctx, source, s, version, revisions[s.id])
 		}
 		if errors.Is(err, context.DeadlineExceeded) {
 			unknown = err // the others would wait as long
@@ -72,20 +69,20 @@ func (r *Reloader) overridesRead(s *ruleSet, err error) {
 
 // updateOverrides brings the overrides of a rule set to a revision.
 func (r *Reloader) updateOverrides(
-	ctx context.Context, source rules.Overrides, s *ruleSet, versionOf func(*ruleSet) *fluxgate.Compiled, revision int64,
+	ctx context.Context, source rules.Overrides, s *ruleSet, version *fluxgate.Compiled, revision int64,
 ) error {
 	if err := s.overriding.Acquire(ctx, 1); err != nil {
 		return err
 	}
 	defer s.overriding.Release(1)
-	set, table := versionOf(s), r.overrides.Load()
+	set, table := cmp.Or(version, s.current.Load()), r.overrides.Load()
 	if set == nil {
 		table.Drop(s.id)
 		s.overrides = overridesKnown{}
 		return nil
 	}
 	known := &s.overrides
-	whole := known.set == nil || known.in != table || known.set != set && table.Stale(set) || known.revision > 0 && !table.Loaded(s.id)
+	whole := known.set == nil || known.set != set && table.Stale(set) || known.revision > 0 && !table.Loaded(s.id)
 	switch {
 	case revision == 0 && known.revision > 0:
 		known.set = nil // read all of them again
@@ -94,7 +91,7 @@ func (r *Reloader) updateOverrides(
 		if known.set != set {
 			known.unfit = unfit(table, set)
 		}
-		known.set, known.in = set, table
+		known.set = set
 		return known.problem()
 	}
 	read := overrideReader{r, source, s.id, known, revision, 0}
@@ -116,7 +113,7 @@ func (r *Reloader) updateOverrides(
 	if err != nil {
 		return err
 	}
-	known.set, known.in, known.unfit = set, table, unfit(table, set)
+	known.set, known.unfit = set, unfit(table, set)
 	if read.changes > 0 {
 		r.counts.add(&r.counts.Overrides)
 		r.log(s, slog.LevelInfo, "overrides changed", "changes", read.changes, "revision", known.revision)
@@ -206,8 +203,7 @@ func (o *overrideReader) read(
 type overridesKnown struct {
 	revision int64
 	set      *fluxgate.Compiled // which they were applied to
-	in       *fluxgate.Overrides
-	damaged  map[string]error // why some could not be read, by id
+	damaged  map[string]error   // why some could not be read, by id
 	unfit    error
 }
 

@@ -55,7 +55,7 @@ func (r *Reloader) refresh(ctx context.Context, sets []*ruleSet, retry bool) err
 		}
 	}
 	err = loads.Wait()
-	r.refreshOverrides(ctx, sets)
+	r.readOverrides(ctx, sets, nil)
 	return err
 }
 
@@ -175,7 +175,7 @@ func (r *Reloader) load(ctx context.Context, s *ruleSet, head rules.Head) {
 		return
 	}
 	// Before the first version, or one with other keys, decides requests.
-	r.readOverrides(ctx, []*ruleSet{s}, func(*ruleSet) *fluxgate.Compiled { return set })
+	r.readOverrides(ctx, []*ruleSet{s}, set)
 	s.install(set, version.Revision, FromSource)
 	r.trim() // before a waiting request goes on
 	r.confirm(s)

@@ -218,6 +218,9 @@ func (k *checker) rateLimit() {
 	if r.ClientIPHeader != "" && len(r.TrustedProxies) == 0 {
 		k.refuse("ratelimit.client-ip-header", "would never be used: set ratelimit.trusted-proxies to the proxies that write it")
 	}
+	if strings.EqualFold(r.ClientIPHeader, "Forwarded") {
+		k.refuse("ratelimit.client-ip-header", "Forwarded is not supported: use X-Forwarded-For")
+	}
 }
 
 func (k *checker) reload() {

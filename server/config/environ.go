@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/fluxgate/fluxgate/internal/spelling"
 )
 
 // variables are those whose names begin with FLUXGATE_. Of two with one name the
@@ -56,7 +58,7 @@ func unknownVariable(name string) string {
 		names = append(names, strings.TrimPrefix(s.variable(), envPrefix))
 	}
 	// Without the prefix, or any two would be alike.
-	if meant := nearest(strings.TrimPrefix(name, envPrefix), names); meant != "" {
+	if meant := spelling.Nearest(strings.TrimPrefix(name, envPrefix), names, nil); meant != "" {
 		return "is not a known variable: did you mean " + envPrefix + meant + "?"
 	}
 	return "is not a known variable: the variable of a key is FLUXGATE_ and its name, such as FLUXGATE_REDIS_URI for redis.uri"

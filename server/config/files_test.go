@@ -174,6 +174,7 @@ func TestCheck_Contradictions(t *testing.T) {
 		{[]string{"rules.source=mongo", "mongo.enabled=false"}, "rules.source: mongo needs mongo.enabled"},
 		{[]string{"rules.source=redis", "redis.enabled=false"}, "rules.source: redis needs redis.enabled"},
 		{[]string{"ratelimit.client-ip-header=X-Real-IP"}, "ratelimit.client-ip-header: would never be used"},
+		{[]string{"ratelimit.client-ip-header=forwarded", "ratelimit.trusted-proxies=10.0.0.1"}, "ratelimit.client-ip-header: Forwarded is not supported"},
 		{[]string{"server.http="}, "server.http: must not be empty"},
 		{[]string{"reload.channel="}, "reload.channel: must not be empty"},
 	} {

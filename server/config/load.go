@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/fluxgate/fluxgate/internal/spelling"
 	"github.com/fluxgate/fluxgate/internal/yamltree"
 )
 
@@ -197,20 +198,13 @@ func (l *loader) override(s *setting, source, value string) {
 
 // unknownPath says what may have been meant by a path that leads nowhere.
 func unknownPath(path string, within *group, rest string) string {
-	name, _, _ := strings.Cut(rest, ".")
-	if meant := nearest(name, within.names()); meant != "" {
-		// Only keys are repeated: the rest may be a secret.
-		path := join(within.path, meant) + strings.TrimPrefix(rest, name)
-		if s, _, _ := root().lookup(path); s != nil && !s.isGroup() {
-			return "is not a known key: did you mean " + path + "?"
-		}
-	}
 	var paths []string
 	for _, s := range keys() {
 		paths = append(paths, s.path)
 	}
-	if meant := nearest(path, paths); meant != "" {
+	if meant := spelling.Nearest(path, paths, nil); meant != "" {
 		return "is not a known key: did you mean " + meant + "?"
 	}
+	name, _, _ := strings.Cut(rest, ".")
 	return unknownKey(name, within)
 }

@@ -10,34 +10,11 @@ import (
 	"github.com/fluxgate/fluxgate/internal/yamltree"
 )
 
-// otherSpellings are keys and values by their names in other programs, without
-// - and _.
-var otherSpellings = map[string]string{
-	"url": "uri", "address": "uri", "host": "uri", "nodes": "cluster-nodes", "namespace": "prefix", "keyprefix": "prefix",
-	"cert": "cert-file", "certificate": "cert-file", "key": "key-file", "clientca": "client-ca-file", "ca": "client-ca-file",
-	"path": "file", "ruleset": "default-rule-set-id", "rulesetid": "default-rule-set-id", "defaultruleset": "default-rule-set-id",
-	"includes": "include-patterns", "include": "include-patterns", "excludes": "exclude-patterns", "exclude": "exclude-patterns",
-	"proxies": "trusted-proxies", "policy": "default-policy", "failuremode": "on-failure", "interval": "polling-interval",
-	"maxwait": "max-wait-time", "maxwaits": "max-concurrent-waits", "maxactive": "max-total", "maxsize": "max-total",
-	"listen": "http", "port": "http", "ratelimiter": "ratelimit", "limits": "ratelimit", "mongodb": "mongo", "logging": "log",
-	"deny": "REJECT", "block": "REJECT", "wait": "WAIT_FOR_REFILL", "pubsub": "REDIS_PUBSUB", "fatal": "error", "trace": "debug",
-	"hash": "sha256", "token": "sha256", "endpoint": "otlp-endpoint", "hotreload": "reload",
-	"san": "subject", "cn": "subject", "commonname": "subject", "certs": "certificates", "openid": "oidc", "iss": "issuer",
-	"aud": "audience", "clientid": "audience", "groupsclaim": "roles-claim", "userclaim": "name-claim",
-	"usernameclaim": "name-claim", "cafile": "client-ca-file", "allowedhosts": "admin-hosts", "hosts": "admin-hosts",
-	"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false",
-}
-
-// nearest is the name that was probably meant, "" if none is near.
-func nearest(name string, names []string) string {
-	return spelling.Nearest(name, names, otherSpellings)
-}
-
 // unknownKey says what may have been meant by a key that a group does not
 // have.
 func unknownKey(name string, g *group) string {
 	const message = "is not a known key"
-	if meant := nearest(name, g.names()); meant != "" {
+	if meant := spelling.Nearest(name, g.names(), nil); meant != "" {
 		return message + ": did you mean " + meant + "?"
 	}
 	var elsewhere []string
@@ -54,7 +31,7 @@ func unknownKey(name string, g *group) string {
 
 // didYouMean is the end of a message about a word that is not one of several.
 func didYouMean(word string, words []string) string {
-	if meant := nearest(word, words); meant != "" {
+	if meant := spelling.Nearest(word, words, nil); meant != "" {
 		return ": did you mean " + meant + "?"
 	}
 	return ""

@@ -98,13 +98,13 @@ func canDeny(status int) bool {
 	return status == http.StatusUnauthorized || status == http.StatusForbidden || status == http.StatusTooManyRequests
 }
 
-// singleHeaders returns the headers that may occur once. X-Forwarded-For and
-// Forwarded are not among them: their lines form one list.
+// singleHeaders returns the headers that may occur once. X-Forwarded-For is not
+// among them: its lines form one list.
 func (c *Config) singleHeaders() []string {
 	names := []string{c.MethodHeader, c.URIHeader, c.HostHeader}
 	for _, name := range append(slices.Collect(maps.Values(c.Attributes)), c.UserHeader, c.APIKeyHeader, c.Proxies.Header) {
 		name = textproto.CanonicalMIMEHeaderKey(name)
-		if name != "" && name != clientip.XForwardedFor && name != clientip.Forwarded {
+		if name != "" && name != clientip.XForwardedFor {
 			names = append(names, name)
 		}
 	}

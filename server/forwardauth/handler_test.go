@@ -47,13 +47,13 @@ func TestHandler_PathAsSent(t *testing.T) {
 
 // Each property is read from one header.
 func TestHandler_OneHeaderEach(t *testing.T) {
-	forged := []string{"X-Original-Method: PUT", "X-Original-Uri: /forged", "X-Original-Host: forged", "X-Real-Ip: 192.0.2.9", "Forwarded: for=192.0.2.9"}
+	forged := []string{"X-Original-Method: PUT", "X-Original-Uri: /forged", "X-Original-Host: forged", "X-Real-Ip: 192.0.2.9"}
 	got := described(t, forwardauth.Config{}, asking("", append(forged, "X-Forwarded-Host: honest")...))
 	if got.Method != http.MethodGet || got.Path != "/items" || got.Host != "honest" || got.IP != netip.MustParseAddr("127.0.0.1") {
 		t.Errorf("a client decides: %+v", got)
 	}
 	got = described(t, forwardauth.Config{
-		MethodHeader: "x-original-method", URIHeader: "X-Original-URI", HostHeader: "X-Original-Host", Proxies: clientip.Config{TrustedProxies: []string{"127.0.0.1"}, Header: "Forwarded"},
+		MethodHeader: "x-original-method", URIHeader: "X-Original-URI", HostHeader: "X-Original-Host", Proxies: clientip.Config{TrustedProxies: []string{"127.0.0.1"}, Header: "X-Real-IP"},
 	}, asking("", append(forged, "X-Forwarded-Host: other", "X-Forwarded-For: 192.0.2.1")...))
 	if got.Method != http.MethodPut || got.Path != "/forged" || got.Host != "forged" || got.IP != netip.MustParseAddr("192.0.2.9") {
 		t.Errorf("what is configured is not read: %+v", got)
@@ -102,8 +102,8 @@ func TestHandler_TrustedProxies(t *testing.T) {
 		{networks, "127.0.0.1:1", false},
 		{clientip.Config{TrustUnixSocket: true}, "@", true},
 		{clientip.Config{TrustUnixSocket: true}, "127.0.0.1:1", false},
-		{clientip.Config{TrustedProxies: []string{"10.1.2.3"}, Header: "Forwarded"}, "10.1.2.3:1", true},
-		{clientip.Config{TrustedProxies: []string{"10.1.2.3"}, Header: "Forwarded"}, "10.1.2.4:1", false},
+		{clientip.Config{TrustedProxies: []string{"10.1.2.3"}, Header: "X-Real-IP"}, "10.1.2.3:1", true},
+		{clientip.Config{TrustedProxies: []string{"10.1.2.3"}, Header: "X-Real-IP"}, "10.1.2.4:1", false},
 		{clientip.Config{TrustedProxies: []string{"10.1.2.3"}, Header: "CF-Connecting-IP"}, "10.1.2.3:1", true},
 	} {
 		asked := 0

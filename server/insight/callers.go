@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/store"
@@ -15,21 +14,17 @@ import (
 type callerList struct {
 	mu            sync.Mutex
 	current, last sketch
-	// missed are requests that were not counted because another one was being counted:
-	// no request waits for the lock.
-	missed     atomic.Uint32
-	lastMissed uint32
 }
 
-// add counts a request of a caller.
+// add counts a request of a caller, unless another one is being counted: no request waits
+// for the lock.
 func (l *callerList) add(engine *fluxgate.Engine, r *fluxgate.EvaluatedRule, extra *budget) {
 	if !l.mu.TryLock() {
-		l.missed.Add(1)
 		return
 	}
 	// One that has replaced another is named at its next request: of many callers with one
 	// request each, most are replaced before.
-	if e, isNew := l.current.add(&r.Key.ID, extra); !e.named && (!isNew || e.over == 0) {
+	if e, isNew := l.current.add(&r.Key.ID, extra); !e.named && (!isNew || e.count == 1) {
 		e.named, e.length = true, uint8(engine.WriteIdentity(e.identity[:], r))
 	}
 	l.mu.Unlock()
@@ -40,7 +35,6 @@ func (l *callerList) rotate(extra *budget) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.current, l.last = l.last, l.current
-	l.lastMissed = l.missed.Swap(0)
 	l.current.reset(extra)
 }
 
@@ -53,51 +47,33 @@ func (l *callerList) release(extra *budget) {
 
 // caller is a caller of late.
 type caller struct {
-	id           store.KeyID
-	count, error uint64
-	identity     string
+	id       store.KeyID
+	count    uint64
+	identity string
 }
 
-// top returns the callers with the highest counts of both windows, and the most requests
-// that one that is not returned can have made.
-func (l *callerList) top(most int) (callers []caller, floor uint64) {
+// top returns the callers with the highest counts of both windows.
+func (l *callerList) top(most int) (callers []caller) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	missed := uint64(l.missed.Load()) + uint64(l.lastMissed)
 	for i := range l.current.entries {
-		callers = append(callers, merge(&l.current.entries[i], &l.last, missed))
+		c := caller{id: l.current.entries[i].id, count: uint64(l.current.entries[i].count)}
+		if before := l.last.find(&c.id); before != nil {
+			c.count += uint64(before.count)
+		}
+		callers = append(callers, c)
 	}
 	for i := range l.last.entries {
 		if e := &l.last.entries[i]; l.current.find(&e.id) == nil {
-			callers = append(callers, merge(e, &l.current, missed))
+			callers = append(callers, caller{id: e.id, count: uint64(e.count)})
 		}
 	}
 	slices.SortFunc(callers, func(a, b caller) int { return cmp.Or(cmp.Compare(b.count, a.count), slices.Compare(a.id[:], b.id[:])) })
-	floor = uint64(l.current.lowest) + uint64(l.last.lowest) + missed
-	for _, c := range callers[min(most, len(callers)):] {
-		floor = max(floor, c.count+c.error)
-	}
 	callers = callers[:min(most, len(callers))]
 	for i := range callers {
 		callers[i].identity = l.identity(&callers[i].id)
 	}
-	return callers, floor
-}
-
-// merge adds what the other window has of a caller. The count can be too high by what an
-// entry has taken over, and too low by what was missed and by what a full sketch has
-// forgotten.
-func merge(e *counted, other *sketch, missed uint64) caller {
-	c := caller{id: e.id, count: uint64(e.count)}
-	over, under := uint64(e.over), missed
-	if o := other.find(&e.id); o != nil {
-		c.count += uint64(o.count)
-		over += uint64(o.over)
-	} else {
-		under += uint64(other.lowest)
-	}
-	c.error = max(over, under)
-	return c
+	return callers
 }
 
 // identity returns what is known of a caller. The lock is held.

@@ -15,30 +15,25 @@ import (
 // Callers returns the recent heaviest callers.
 func (i *Insight) Callers(ctx context.Context, q admin.CallersQuery, view View) *admin.Callers {
 	q.Limit, q.Outcome = cmp.Or(q.Limit, reportedCallers), cmp.Or(q.Outcome, admin.CallersLimited)
-	list, index, reported := limitedList, 0, func(r *report) *reportedCallerLs { return &r.Limited }
+	list, reported := limitedList, func(r *report) *reportedCallerLs { return &r.Limited }
 	if q.Outcome == admin.CallersAllowed {
-		list, index, reported = allowedList, 1, func(r *report) *reportedCallerLs { return &r.Allowed }
+		list, reported = allowedList, func(r *report) *reportedCallerLs { return &r.Allowed }
 	}
 	now := time.Now()
 	others, problem := i.others(ctx)
-	m := merger{q: &q, view: &view, callers: map[callerKey]*mergedCaller{}}
+	m := merger{q: &q, view: &view, callers: map[callerKey]*admin.Caller{}}
 	own := i.recorder.callers(list, mostCallers, m.includes)
 	for j := range own.callers {
 		c := &own.callers[j]
-		m.add(&admin.Caller{
-			RuleSet: c.ruleSet, Rule: c.rule, Key: i.show(c), Shadow: c.shadow, Count: c.count, Error: c.error,
-		}, own.floor())
+		m.add(&admin.Caller{RuleSet: c.ruleSet, Rule: c.rule, Key: i.show(c), Shadow: c.shadow, Count: c.count})
 	}
-	m.floors = own.floor()
 	since := own.since
 	for _, r := range others {
 		l := reported(r)
-		floor := r.floor(l, index, &view, q.RuleSet)
 		for _, c := range l.Callers {
 			of := &r.Rules[c.Rule]
-			m.add(&admin.Caller{RuleSet: of.RuleSet, Rule: of.Rule, Key: c.Key, Shadow: of.Shadow, Count: c.Count, Error: c.Error}, floor)
+			m.add(&admin.Caller{RuleSet: of.RuleSet, Rule: of.Rule, Key: c.Key, Shadow: of.Shadow, Count: c.Count})
 		}
-		m.floors += floor
 		since = min(since, now.Unix()-l.Age)
 	}
 	out := &admin.Callers{Outcome: q.Outcome, Since: time.Unix(since, 0).UTC(), Callers: m.top(), Problem: problem}
@@ -67,8 +62,7 @@ func (i *Insight) complete(out *admin.Callers, list func(*rule) *callerList, vie
 type merger struct {
 	q       *admin.CallersQuery
 	view    *View
-	callers map[callerKey]*mergedCaller
-	floors  uint64 // the sum of what servers may have of a caller that they do not list
+	callers map[callerKey]*admin.Caller
 }
 
 // callerKey is the key of a caller and its rule: a report may name any rule.
@@ -77,39 +71,30 @@ type callerKey struct {
 	key string
 }
 
-type mergedCaller struct {
-	admin.Caller
-	listed uint64 // the floors of the servers that list it
-}
-
 // includes reports whether the callers of a rule were asked for and may be seen.
 func (m *merger) includes(of ruleKey) bool {
 	return includes(m.q.RuleSet, m.q.Rule, of.ruleSet, of.rule) && m.view.rule(of.ruleSet)
 }
 
-func (m *merger) add(c *admin.Caller, floor uint64) {
+func (m *merger) add(c *admin.Caller) {
 	key := callerKey{ruleKey{c.RuleSet, c.Rule}, c.Key}
 	if !m.includes(key.ruleKey) {
 		return
 	}
 	sum := m.callers[key]
 	if sum == nil {
-		m.callers[key] = &mergedCaller{*c, floor}
+		m.callers[key] = c
 		return
 	}
 	sum.Shadow = sum.Shadow && c.Shadow // while the rule is changed, servers may differ
 	sum.Count += c.Count
-	sum.Error += c.Error
-	sum.listed += floor
 }
 
-// top returns the callers with the most requests. Servers that do not list a caller may
-// have seen it less often than those that they do.
+// top returns the callers with the most requests.
 func (m *merger) top() []admin.Caller {
 	all := make([]admin.Caller, 0, len(m.callers))
 	for _, c := range m.callers {
-		c.Error += m.floors - min(m.floors, c.listed)
-		all = append(all, c.Caller)
+		all = append(all, *c)
 	}
 	slices.SortFunc(all, func(a, b admin.Caller) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Key, b.Key)) })
 	return all[:min(len(all), m.q.Limit)]

@@ -124,7 +124,7 @@ func (r *Recorder) selected(q *admin.LiveQuery, view *View) (of []*history) {
 	}
 	for id, h := range r.ruleSets.Entries() {
 		if (q.RuleSet == "" || q.RuleSet == id) && view.RuleSet(id) {
-			of = append(of, &h.history)
+			of = append(of, h)
 		}
 	}
 	return of

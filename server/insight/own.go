@@ -24,8 +24,7 @@ func (i *Insight) own(now time.Time, mostRules, callers int) *report {
 	}
 	out.Recent50, out.Recent99 = quantiles(r.times.at(1, r.second-recent), r.times.at(1, r.second))
 	for id, h := range r.ruleSets.Entries() {
-		floors := [2]uint64{limitedCallers.floors[id], allowedCallers.floors[id]}
-		out.RuleSets = append(out.RuleSets, reportedSet{id, r.span([]*history{&h.history}, step, steps).reportedSeries, floors})
+		out.RuleSets = append(out.RuleSets, reportedSet{id, r.span([]*history{h}, step, steps).reportedSeries})
 	}
 	slices.SortFunc(out.RuleSets, func(a, b reportedSet) int {
 		return cmp.Or(cmp.Compare(b.sum(), a.sum()), cmp.Compare(a.ID, b.ID))
@@ -154,16 +153,7 @@ type ownCaller struct {
 // ownCallers are the callers of this server since a time.
 type ownCallers struct {
 	callers []ownCaller
-	floors  map[string]uint64 // by rule set, the most requests of a caller that is not listed
 	since   int64
-}
-
-// floor returns the most requests of any caller that is not listed.
-func (o *ownCallers) floor() (n uint64) {
-	for _, floor := range o.floors {
-		n = max(n, floor)
-	}
-	return n
 }
 
 // The lists of a rule.
@@ -174,23 +164,18 @@ func anyRule(ruleKey) bool { return true }
 
 // callers returns the callers with the most requests under the rules that are included.
 func (r *Recorder) callers(list func(*rule) *callerList, most int, included func(ruleKey) bool) ownCallers {
-	out := ownCallers{floors: map[string]uint64{}}
+	var out ownCallers
 	for key, of := range r.rules.Entries() {
 		if !included(key) {
 			continue
 		}
-		found, floor := list(of).top(most)
-		out.floors[key.ruleSet] = max(out.floors[key.ruleSet], floor)
-		for _, c := range found {
+		for _, c := range list(of).top(most) {
 			out.callers = append(out.callers, ownCaller{key, c, of.shadow.Load()})
 		}
 	}
 	slices.SortFunc(out.callers, func(a, b ownCaller) int {
 		return cmp.Or(cmp.Compare(b.count, a.count), slices.Compare(a.id[:], b.id[:]))
 	})
-	for _, c := range out.callers[min(most, len(out.callers)):] {
-		out.floors[c.ruleSet] = max(out.floors[c.ruleSet], c.count+c.error)
-	}
 	out.callers = out.callers[:min(most, len(out.callers))]
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -201,14 +186,14 @@ func (r *Recorder) callers(list func(*rule) *callerList, most int, included func
 // reported returns callers as the report has them, and adds their rules to it. The lock is
 // held.
 func (r *Recorder) reported(to *report, i *Insight, from ownCallers) reportedCallerLs {
-	out := reportedCallerLs{Age: max(0, r.second+1-from.since), Floor: from.floor()}
+	out := reportedCallerLs{Age: max(0, r.second+1-from.since)}
 	for _, c := range from.callers {
 		at := slices.IndexFunc(to.Rules, func(of reportedRule) bool { return of.RuleSet == c.ruleSet && of.Rule == c.rule })
 		if at < 0 {
 			at = len(to.Rules)
 			to.Rules = append(to.Rules, reportedRule{RuleSet: c.ruleSet, Rule: c.rule, Shadow: c.shadow})
 		}
-		out.Callers = append(out.Callers, reportedCaller{Rule: at, Key: i.show(&c), Count: c.count, Error: c.error})
+		out.Callers = append(out.Callers, reportedCaller{Rule: at, Key: i.show(&c), Count: c.count})
 	}
 	return out
 }

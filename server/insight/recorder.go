@@ -29,9 +29,6 @@ const (
 // ruleKey names a rule, or with an empty rule a rule set.
 type ruleKey struct{ ruleSet, rule string }
 
-// ruleSet is what is recorded of one rule set.
-type ruleSet struct{ history }
-
 // rule is what is recorded of one rule.
 type rule struct {
 	history
@@ -54,7 +51,7 @@ type Recorder struct {
 
 	total    history
 	overflow rule
-	ruleSets snapshotmap.Map[string, *ruleSet]
+	ruleSets snapshotmap.Map[string, *history]
 	rules    snapshotmap.Map[ruleKey, *rule]
 	extra    budget
 
@@ -102,7 +99,7 @@ func (r *Recorder) Count(req *fluxgate.Request, d *fluxgate.Decision, o meter.Ou
 }
 
 // count counts a request in total and for its rule set, which may be nil.
-func (r *Recorder) count(set *ruleSet, c class, is bool) {
+func (r *Recorder) count(set *history, c class, is bool) {
 	if is {
 		r.total.add(c)
 		if set != nil {
@@ -169,14 +166,14 @@ func (r *Recorder) countCaller(of *rule, list *callerList, e *fluxgate.Evaluated
 
 // ruleSetOf returns what is recorded of a rule set, nil if there is no place for it or the rule
 // set does not exist.
-func (r *Recorder) ruleSetOf(id string, o meter.Outcome) *ruleSet {
+func (r *Recorder) ruleSetOf(id string, o meter.Outcome) *history {
 	set := r.ruleSets.Entries()[id]
 	switch {
 	case set != nil || !o.RuleSetExists(): // its name may be made up
 	case len(r.ruleSets.Entries()) >= maxRuleSets:
 		r.full.Store(true)
 	default:
-		set, _ = r.ruleSets.Add(strings.Clone(id), maxRuleSets, func() *ruleSet { return new(ruleSet) })
+		set, _ = r.ruleSets.Add(strings.Clone(id), maxRuleSets, func() *history { return new(history) })
 	}
 	return set
 }
@@ -246,7 +243,7 @@ func (r *Recorder) rotate(second int64) {
 // dropIdle makes room for rules and rule sets that have requests.
 func (r *Recorder) dropIdle(second int64) {
 	isIdle := func(h *history) bool { return second-max(h.used, r.start) >= idle }
-	r.ruleSets.Drop(func(_ string, set *ruleSet) bool { return isIdle(&set.history) })
+	r.ruleSets.Drop(func(_ string, set *history) bool { return isIdle(set) })
 	r.rules.Drop(func(_ ruleKey, of *rule) bool {
 		if !isIdle(&of.history) {
 			return false

@@ -79,8 +79,6 @@ type reportedHour struct {
 type reportedSet struct {
 	ID string `json:"id"`
 	reportedSeries
-	// Floors are the most requests of a caller that is not listed, limited and allowed.
-	Floors [2]uint64 `json:"f"`
 }
 
 // reportedSeries is the requests in each step by class.
@@ -104,8 +102,7 @@ func (r *reportedRule) sum() (n uint64) {
 }
 
 type reportedCallerLs struct {
-	Age     int64            `json:"age"`             // since when they are counted, in seconds
-	Floor   uint64           `json:"floor,omitempty"` // the most requests of a caller that is not listed
+	Age     int64            `json:"age"` // since when they are counted, in seconds
 	Callers []reportedCaller `json:"callers,omitempty"`
 }
 
@@ -114,7 +111,6 @@ type reportedCaller struct {
 	Rule  int    `json:"r"` // index of the rule
 	Key   string `json:"k"`
 	Count uint64 `json:"c"`
-	Error uint64 `json:"e,omitempty"`
 }
 
 type reportedNode struct {
@@ -137,8 +133,8 @@ func (r *report) encode() []byte {
 		case len(r.RuleSets) > 1:
 			r.RuleSets = r.RuleSets[:len(r.RuleSets)/2]
 		case len(r.Limited.Callers)+len(r.Allowed.Callers) > 2:
-			r.shorten(&r.Limited, 0)
-			r.shorten(&r.Allowed, 1)
+			r.Limited.Callers = r.Limited.Callers[:len(r.Limited.Callers)/2]
+			r.Allowed.Callers = r.Allowed.Callers[:len(r.Allowed.Callers)/2]
 		case len(r.RuleSets)+len(r.Rules)+len(r.Revisions) > 0:
 			r.RuleSets, r.Rules, r.Revisions = nil, nil, nil
 			r.Limited.Callers, r.Allowed.Callers = nil, nil
@@ -150,35 +146,6 @@ func (r *report) encode() []byte {
 			r.Redis = r.Redis[:len(r.Redis)/2]
 		}
 	}
-}
-
-// shorten leaves the second half of a list out.
-func (r *report) shorten(l *reportedCallerLs, list int) {
-	keep := len(l.Callers) / 2
-	for _, c := range l.Callers[keep:] {
-		l.Floor = max(l.Floor, c.Count+c.Error)
-		for i := range r.RuleSets {
-			if of := &r.RuleSets[i]; of.ID == r.Rules[c.Rule].RuleSet {
-				of.Floors[list] = max(of.Floors[list], c.Count+c.Error)
-			}
-		}
-	}
-	l.Callers = l.Callers[:keep]
-}
-
-// floor returns the most requests of a caller that is not in a list, as far as a caller of
-// the admin API may know. A tenant must not learn how busy others are: for it the floor is
-// that of its own rule sets.
-func (r *report) floor(l *reportedCallerLs, list int, view *View, ruleSet string) (n uint64) {
-	if view.All && ruleSet == "" {
-		return l.Floor
-	}
-	for i := range r.RuleSets {
-		if of := &r.RuleSets[i]; (ruleSet == "" || of.ID == ruleSet) && view.RuleSet(of.ID) {
-			n = max(n, of.Floors[list])
-		}
-	}
-	return n
 }
 
 var errReport = errors.New("not a valid report")

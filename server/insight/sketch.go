@@ -47,12 +47,12 @@ type sketch struct {
 
 // counted is one caller. Nothing in it is allocated.
 type counted struct {
-	id          store.KeyID
-	count, over uint32 // over is how much of count may be of others
-	place       uint16 // in the order
-	named       bool   // whether identity was written
-	length      uint8  // of identity
-	identity    [identityLength]byte
+	id       store.KeyID
+	count    uint32
+	place    uint16 // in the order
+	named    bool   // whether identity was written
+	length   uint8  // of identity
+	identity [identityLength]byte
 }
 
 // add counts a request of a caller. The entry is new if it belonged to no caller or to
@@ -69,7 +69,7 @@ func (s *sketch) add(id *store.KeyID, extra *budget) (e *counted, isNew bool) {
 	i := len(s.entries)
 	s.entries = s.entries[:i+1]
 	e = &s.entries[i]
-	*e = counted{id: *id, count: s.lowest + 1, over: s.lowest, place: uint16(i)}
+	*e = counted{id: *id, count: s.lowest + 1, place: uint16(i)}
 	s.order = append(s.order, uint16(i))
 	s.index[*id] = uint16(i)
 	heap.Fix(s, i)
@@ -82,7 +82,7 @@ func (s *sketch) replace(id *store.KeyID) *counted {
 	e := &s.entries[i]
 	delete(s.index, e.id)
 	s.lowest = e.count
-	e.id, e.over, e.named, e.length = *id, e.count, false, 0
+	e.id, e.named, e.length = *id, false, 0
 	e.count++
 	s.index[*id] = i
 	heap.Fix(s, 0)

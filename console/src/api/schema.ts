@@ -509,14 +509,9 @@ export interface components {
         Caller: {
             /**
              * Format: int64
-             * @description How many requests it made, within error of the truth.
+             * @description How many requests it made, an estimate.
              */
             count: number;
-            /**
-             * Format: int64
-             * @description How far count can be off.
-             */
-            error: number;
             /** @description The caller, for the role identities. Absent for API keys and if unknown here. */
             identity?: string;
             /** @description The key of the bucket: a salted hash, bound to the rule. */

@@ -39,7 +39,7 @@ export function Callers() {
               <DataTable label="Callers" columns={columns(data.callers, who.roles.includes("write"))} rows={data.callers} keyOf={(c) => c.ruleSet + " " + c.rule + " " + c.key} />
             )}
             <Text size="xs" c="dimmed">
-              The counts begin <Ago time={data.since} />. They are off by at most the number behind ±.
+              The counts begin <Ago time={data.since} />. They are estimates.
             </Text>
           </>
         )}
@@ -103,7 +103,7 @@ function columns(callers: Caller[], mayWrite: boolean): Column<Caller>[] {
     { title: "Caller", cell: (c) => <CallerName caller={c} /> },
     { title: "Rule", cell: (c) => <RuleLink ruleSet={c.ruleSet} rule={c.rule} shadow={c.shadow} /> },
     { title: "Per second", number: true, cell: (c) => rate(c.perSecond) },
-    { title: "Requests", number: true, cell: (c) => (c.error > 0 ? `${count(c.count)} ± ${count(c.error)}` : count(c.count)) },
+    { title: "Requests", number: true, cell: (c) => count(c.count) },
   ];
   if (callers.some((c) => parseIdentity(c.identity))) {
     shown.push({ title: "What to do", cell: (c) => <Actions caller={c} mayWrite={mayWrite} /> });

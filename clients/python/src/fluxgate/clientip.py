@@ -14,7 +14,7 @@ _MAX_ADDRESS, _MAX_ENTRIES, _MAX_BYTES = 128, 32, 4096
 
 _TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 # An address with or without a port. Without brackets only IPv4 can have one.
-_HOST = re.compile(rf"(?:\[(?P<six>[^\]]*:[^\]]*)\]|(?P<four>[^:\[][^:]*)(?=:|\Z)|(?P<bare>[^\[].*\Z))(?::(?:[0-9]{{1,5}}|_{_TOKEN}))?", re.DOTALL)
+_HOST = re.compile(r"(?:\[(?P<six>[^\]]*:[^\]]*)\]|(?P<four>[^:\[][^:]*)(?=:|\Z)|(?P<bare>[^\[].*\Z))(?::[0-9]{1,5})?", re.DOTALL)
 
 
 class ClientIP:

@@ -14,15 +14,12 @@ final class ClientIp {
     /** Wider networks contain other people's clients. */
     private static final int WIDEST_IPV4 = 8, WIDEST_IPV6 = 7;
 
-    private static final String TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+", PORT = "(?::(?:[0-9]{1,5}|_" + TOKEN + "))?";
+    private static final String TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+", PORT = "(?::[0-9]{1,5})?";
     private static final String OCTET = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])", IPV4 = OCTET + "(?:\\." + OCTET + "){3}";
     private static final String IPV6 = "(?:[0-9a-fA-F]{0,4}:){2,8}(?:[0-9a-fA-F]{0,4}|" + IPV4 + ")";
     private static final Pattern ADDRESS = Pattern.compile(IPV4 + "|" + IPV6);
     /** An entry of a chain. Without brackets only IPv4 has a port. */
     private static final Pattern ENTRY = Pattern.compile("(" + IPV4 + ")" + PORT + "|(" + IPV6 + ")(?:%.+)?|\\[(" + IPV6 + ")(?:%[^\\]]+)?\\]" + PORT);
-    /** A parameter of the header Forwarded (RFC 7239). Quotes may be left out. */
-    private static final Pattern PARAMETER = Pattern.compile(
-            "[ \t]*+(?:(" + TOKEN + "+)=(?:\"((?:[^\"\\\\]++|\\\\.)*+)\"|([^\"; \t]++)))?+[ \t]*+(?:;|$)", Pattern.DOTALL);
 
     private record Network(byte[] address, int bits) {
         boolean contains(byte[] other) {
@@ -33,15 +30,14 @@ final class ClientIp {
     }
 
     final String header;
-    private final boolean forwarded, single;
+    private final boolean single;
     private final List<Network> trusted;
 
-    /** Any header but X-Forwarded-For and Forwarded has a single address, which each trusted proxy overwrites. */
+    /** Any header but X-Forwarded-For has a single address, which each trusted proxy overwrites. */
     ClientIp(String header, String... proxies) {
-        if (!header.matches(TOKEN)) throw new IllegalArgumentException("invalid header name \"" + header + "\"");
+        if (!header.matches(TOKEN) || header.equalsIgnoreCase("Forwarded")) throw new IllegalArgumentException("invalid or unsupported header \"" + header + "\"");
         this.header = header;
-        this.forwarded = header.equalsIgnoreCase("Forwarded");
-        this.single = !forwarded && !header.equalsIgnoreCase("X-Forwarded-For");
+        this.single = !header.equalsIgnoreCase("X-Forwarded-For");
         this.trusted = Arrays.stream(proxies).map(ClientIp::network).toList();
     }
 
@@ -79,43 +75,16 @@ final class ClientIp {
         }
         for (int i = lines.size() - 1, entries = MAX_ENTRIES, length = MAX_LENGTH; i >= 0; i--) {
             for (int end = lines.get(i).length(), comma; end >= 0; end = comma) {
-                comma = lastComma(lines.get(i), end, length);
+                comma = lines.get(i).lastIndexOf(',', end - 1);
                 length -= end - comma;
                 if (--entries < 0 || length < 0) return address;
-                String text = trim(lines.get(i).substring(comma + 1, end));
-                byte[] before = entry(forwarded ? forwardedFor(text) : text);
+                byte[] before = entry(trim(lines.get(i).substring(comma + 1, end)));
                 if (before == null) return address;
                 address = before;
                 if (!trusts(address)) return address;
             }
         }
         return address;
-    }
-
-    /**
-     * The last comma before an end, or -1. Those in quoted strings do not count. It is searched from the right: a quote that the client has
-     * opened and not closed would otherwise hide the entries of the proxies.
-     */
-    private static int lastComma(String line, int end, int most) {
-        boolean quoted = false;
-        for (int i = end - 1; i >= Math.max(0, end - most); i--) {
-            if (line.charAt(i) == ',' && !quoted) return i;
-            if (line.charAt(i) == '"' && (!quoted || i == 0 || line.charAt(i - 1) != '\\')) quoted = !quoted;
-        }
-        return -1;
-    }
-
-    /** The one parameter "for" of an element, or nothing. */
-    private static String forwardedFor(String element) {
-        String found = null;
-        Matcher parameter = PARAMETER.matcher(element);
-        for (int at = 0; at < element.length(); at = parameter.end()) {
-            if (!parameter.region(at, element.length()).lookingAt()) return "";
-            if (!"for".equalsIgnoreCase(parameter.group(1))) continue;
-            if (found != null) return "";
-            found = parameter.group(2) == null ? parameter.group(3) : parameter.group(2).replaceAll("\\\\(.)", "$1");
-        }
-        return found == null ? "" : found;
     }
 
     /** Removes spaces and tabs. A regular expression would take the square of the time that a caller can make it take. */
