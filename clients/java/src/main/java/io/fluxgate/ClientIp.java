@@ -1,5 +1,6 @@
 package io.fluxgate;
 
+import java.math.BigInteger;
 import java.net.*;
 import java.util.*;
 import java.util.regex.*;
@@ -18,72 +19,65 @@ final class ClientIp {
     private static final String OCTET = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])", IPV4 = OCTET + "(?:\\." + OCTET + "){3}";
     private static final String IPV6 = "(?:[0-9a-fA-F]{0,4}:){2,8}(?:[0-9a-fA-F]{0,4}|" + IPV4 + ")";
     private static final Pattern ADDRESS = Pattern.compile(IPV4 + "|" + IPV6);
-    /** An entry of a chain. Without brackets only IPv4 has a port. */
-    private static final Pattern ENTRY = Pattern.compile("(" + IPV4 + ")" + PORT + "|(" + IPV6 + ")(?:%.+)?|\\[(" + IPV6 + ")(?:%[^\\]]+)?\\]" + PORT);
-    /** A parameter of the header Forwarded (RFC 7239). Quotes may be left out. */
-    private static final Pattern PARAMETER = Pattern.compile(
-            "[ \t]*+(?:(" + TOKEN + "+)=(?:\"((?:[^\"\\\\]++|\\\\.)*+)\"|([^\"; \t]++)))?+[ \t]*+(?:;|$)", Pattern.DOTALL);
+    /** An entry of a chain, with spaces and tabs around it. Without brackets only IPv4 has a port. */
+    private static final Pattern ENTRY = Pattern.compile("[ \t]*+((" + IPV4 + ")" + PORT + "|(" + IPV6 + ")(?:%.*\\S)?|\\[(" + IPV6 + ")(?:%[^\\]]+)?\\]" + PORT + ")[ \t]*+");
 
-    private record Network(byte[] address, int bits) {
-        boolean contains(byte[] other) {
-            int whole = bits / 8;
-            return other.length == address.length && Arrays.equals(address, 0, whole, other, 0, whole)
-                    && (bits % 8 == 0 || (address[whole] ^ other[whole]) >> 8 - bits % 8 == 0);
-        }
+    /** The addresses that begin with the same bits. */
+    private record Network(int family, BigInteger prefix, int rest) {
+        boolean contains(InetAddress address) { return family == size(address) && prefix.equals(number(address).shiftRight(rest)); }
     }
 
     final String header;
-    private final boolean forwarded, single;
+    private final boolean single;
     private final List<Network> trusted;
 
-    /** Any header but X-Forwarded-For and Forwarded has a single address, which each trusted proxy overwrites. */
+    /** Any header but X-Forwarded-For has a single address, which each trusted proxy overwrites. */
     ClientIp(String header, String... proxies) {
         if (!header.matches(TOKEN)) throw new IllegalArgumentException("invalid header name \"" + header + "\"");
         this.header = header;
-        this.forwarded = header.equalsIgnoreCase("Forwarded");
-        this.single = !forwarded && !header.equalsIgnoreCase("X-Forwarded-For");
+        this.single = !header.equalsIgnoreCase("X-Forwarded-For");
         this.trusted = Arrays.stream(proxies).map(ClientIp::network).toList();
     }
 
     private static Network network(String proxy) {
         String[] parts = proxy.split("/", 2);
-        byte[] address = literal(parts[0]);
-        int size = address == null ? 0 : address.length * 8, widest = size == 32 ? WIDEST_IPV4 : WIDEST_IPV6;
-        // An IPv4 address that is mapped into IPv6 begins at its 96th bit.
-        int mapped = size == 32 && proxy.contains(":") ? 96 : 0;
-        boolean number = parts.length == 1 || parts[1].matches("0|[1-9][0-9]{0,2}");
-        int bits = parts.length == 1 || !number ? size : Integer.parseInt(parts[1]) - mapped;
-        boolean host = number && size > 0 && bits <= size && !unspecified(address);
-        for (int bit = bits; host && bit < size; bit++) host = bit < 0 || (address[bit / 8] & 0x80 >> bit % 8) == 0;
-        if (host && bits >= widest) return new Network(address, bits);
+        InetAddress address = literal(parts[0]);
+        if (address != null && !address.isAnyLocalAddress() && (parts.length == 1 || parts[1].matches("0|[1-9][0-9]{0,2}"))) {
+            // An IPv4 address that is mapped into IPv6 begins at its 96th bit.
+            int size = size(address), mapped = size == 32 && proxy.contains(":") ? 96 : 0;
+            int bits = parts.length == 1 ? size : Integer.parseInt(parts[1]) - mapped;
+            boolean wide = bits < (size == 32 ? WIDEST_IPV4 : WIDEST_IPV6);
+            if (!wide && bits <= size && number(address).getLowestSetBit() >= size - bits) return new Network(size, number(address).shiftRight(size - bits), size - bits);
+        }
         throw new IllegalArgumentException("trusted proxy \"" + proxy + "\" is neither an address such as 192.0.2.10 nor a network such as 10.1.0.0/16"
                 + " without bits beyond its prefix; the widest networks are /" + WIDEST_IPV4 + " in IPv4 and /" + WIDEST_IPV6 + " in IPv6");
     }
 
+    private static BigInteger number(InetAddress address) { return new BigInteger(1, address.getAddress()); }
+
+    private static int size(InetAddress address) { return address.getAddress().length * 8; }
+
     /** Returns the client's address, or null if it is unknown. */
     String resolve(String peer, List<String> lines) {
-        byte[] address = entry(peer == null ? "" : peer);
+        InetAddress address = entry(peer == null ? "" : peer);
         if (address != null && trusts(address)) address = walk(address, lines);
-        try {
-            return address == null ? null : InetAddress.getByAddress(address).getHostAddress();
-        } catch (UnknownHostException impossible) { throw new IllegalStateException(impossible); }
+        return address == null ? null : address.getHostAddress();
     }
 
-    private boolean trusts(byte[] address) { return trusted.stream().anyMatch(network -> network.contains(address)); }
+    private boolean trusts(InetAddress address) { return trusted.stream().anyMatch(network -> network.contains(address)); }
 
     /** Reads from the right, which the nearest proxy wrote. An entry that is no address ends the search at the proxy that wrote it. */
-    private byte[] walk(byte[] address, List<String> lines) {
+    private InetAddress walk(InetAddress address, List<String> lines) {
         if (single) { // one of two lines may be the client's
-            byte[] client = lines.size() == 1 ? entry(trim(lines.get(0))) : null;
+            InetAddress client = lines.size() == 1 ? entry(lines.get(0)) : null;
             return client == null ? address : client;
         }
         for (int i = lines.size() - 1, entries = MAX_ENTRIES, length = MAX_LENGTH; i >= 0; i--) {
             for (int end = lines.get(i).length(), comma; end >= 0; end = comma) {
-                comma = lastComma(lines.get(i), end, length);
+                comma = lines.get(i).lastIndexOf(',', end - 1);
                 length -= end - comma;
                 if (--entries < 0 || length < 0) return address;
-                String text = trim(lines.get(i).substring(comma + 1, end));
-                byte[] before = entry(forwarded ? forwardedFor(text) : text);
+                InetAddress before = entry(lines.get(i).substring(comma + 1, end));
                 if (before == null) return address;
                 address = before;
                 if (!trusts(address)) return address;
@@ -92,53 +86,17 @@ final class ClientIp {
         return address;
     }
 
-    /**
-     * The last comma before an end, or -1. Those in quoted strings do not count. It is searched from the right: a quote that the client has
-     * opened and not closed would otherwise hide the entries of the proxies.
-     */
-    private static int lastComma(String line, int end, int most) {
-        boolean quoted = false;
-        for (int i = end - 1; i >= Math.max(0, end - most); i--) {
-            if (line.charAt(i) == ',' && !quoted) return i;
-            if (line.charAt(i) == '"' && (!quoted || i == 0 || line.charAt(i - 1) != '\\')) quoted = !quoted;
-        }
-        return -1;
-    }
-
-    /** The one parameter "for" of an element, or nothing. */
-    private static String forwardedFor(String element) {
-        String found = null;
-        Matcher parameter = PARAMETER.matcher(element);
-        for (int at = 0; at < element.length(); at = parameter.end()) {
-            if (!parameter.region(at, element.length()).lookingAt()) return "";
-            if (!"for".equalsIgnoreCase(parameter.group(1))) continue;
-            if (found != null) return "";
-            found = parameter.group(2) == null ? parameter.group(3) : parameter.group(2).replaceAll("\\\\(.)", "$1");
-        }
-        return found == null ? "" : found;
-    }
-
-    /** Removes spaces and tabs. A regular expression would take the square of the time that a caller can make it take. */
-    private static String trim(String text) {
-        int start = 0, end = text.length();
-        while (start < end && " \t".indexOf(text.charAt(start)) >= 0) start++;
-        while (end > start && " \t".indexOf(text.charAt(end - 1)) >= 0) end--;
-        return text.substring(start, end);
-    }
-
-    private static byte[] entry(String text) {
+    private static InetAddress entry(String text) {
         Matcher entry = ENTRY.matcher(text);
-        if (text.length() > MAX_ADDRESS || !entry.matches()) return null;
-        byte[] address = literal(entry.group(1) != null ? entry.group(1) : entry.group(2) != null ? entry.group(2) : entry.group(3));
-        return address == null || unspecified(address) ? null : address;
+        if (!entry.matches() || entry.group(1).length() > MAX_ADDRESS) return null;
+        InetAddress address = literal(entry.group(2) != null ? entry.group(2) : entry.group(3) != null ? entry.group(3) : entry.group(4));
+        return address == null || address.isAnyLocalAddress() ? null : address;
     }
 
-    /** The bytes of an address, or null. The pattern lets through only what Java never looks up as a name. */
-    private static byte[] literal(String text) {
+    /** An address, or null. The pattern lets through only what Java never looks up as a name. */
+    private static InetAddress literal(String text) {
         try {
-            return ADDRESS.matcher(text).matches() ? InetAddress.getByName(text).getAddress() : null;
+            return ADDRESS.matcher(text).matches() ? InetAddress.getByName(text) : null;
         } catch (UnknownHostException notAnAddress) { return null; }
     }
-
-    private static boolean unspecified(byte[] address) { return Arrays.equals(address, new byte[address.length]); }
 }

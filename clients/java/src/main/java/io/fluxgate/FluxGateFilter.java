@@ -31,7 +31,7 @@ public final class FluxGateFilter implements Filter {
     public FluxGateFilter(FluxGate gate) { this.gate = gate; }
 
     /**
-     * Trusts proxies to name the client in a header: {@code X-Forwarded-For}, {@code Forwarded}, or another one with a single address that
+     * Trusts proxies to name the client in a header: {@code X-Forwarded-For}, or another one with a single address that
      * each of them overwrites. Proxies are addresses and networks, such as 192.0.2.10 and 10.1.0.0/16.
      */
     public FluxGateFilter trustedProxies(String header, String... proxies) { clientIp = new ClientIp(header, proxies); return this; }

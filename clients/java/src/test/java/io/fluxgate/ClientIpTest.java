@@ -51,9 +51,8 @@ class ClientIpTest {
     void casesOfGo() throws IOException {
         assertTrue(Files.readString(GO.resolve("fixture_test.go")).contains("\"" + PROXIES[0] + "\", \"" + PROXIES[1] + "\""), "the proxies of the cases are others");
         int chain = rows("xforwardedfor_test.go", "X-Forwarded-For");
-        int forwarded = rows("forwarded_test.go", "forwarded");
         int single = rows("single_test.go", "CF-Connecting-IP");
-        assertTrue(chain > 80 && forwarded > 60 && single > 14, chain + ", " + forwarded + " and " + single + " cases");
+        assertTrue(chain > 80 && single > 14, chain + " and " + single + " cases");
     }
 
     @Test
@@ -71,15 +70,13 @@ class ClientIpTest {
     /** A header that a caller writes costs little time and no stack. */
     @Test
     void hostileHeaders() {
-        ClientIp forwarded = new ClientIp("Forwarded", PROXIES);
         List<String> lines = List.of(" ".repeat(100_000) + "x", "\"".repeat(100_000), "for=\"" + "\\a".repeat(2_000) + "\"", "for=\"" + "x\\a".repeat(1_300) + "\"", "for=" + "a".repeat(4_000) + "\"",
                 ";".repeat(4_000), "a=b;".repeat(1_000) + "for=192.0.2.7", "for=\"" + ",\\\"".repeat(50_000), ":".repeat(4_000), "for=" + ":".repeat(4_000));
         assertTimeout(Duration.ofSeconds(5), () -> {
             for (int i = 0; i < 20; i++) {
                 for (String line : lines) {
-                    for (ClientIp resolver : List.of(forwarded, new ClientIp("X-Forwarded-For", PROXIES), new ClientIp("X-Real-IP", PROXIES))) {
-                        String client = resolver.resolve("10.0.0.1", List.of(line));
-                        assertTrue("10.0.0.1".equals(client) || resolver == forwarded && "192.0.2.7".equals(client), client);
+                    for (ClientIp resolver : List.of(new ClientIp("X-Forwarded-For", PROXIES), new ClientIp("X-Real-IP", PROXIES))) {
+                        assertEquals("10.0.0.1", resolver.resolve("10.0.0.1", List.of(line)));
                     }
                 }
             }
