@@ -1,11 +1,7 @@
 package io.fluxgate;
 
-import java.util.ArrayList;
-import java.util.LinkedHashMap;
-import java.util.List;
-import java.util.Map;
-import java.util.stream.Collectors;
-import java.util.stream.Stream;
+import java.util.*;
+import java.util.stream.*;
 
 /** The headers and problem documents of decisions, as the middleware for Go has them. */
 final class Answers {
@@ -108,11 +104,11 @@ final class Answers {
 
     private static Map<String, Object> problem(String type, String title, int status, String detail, String reason) {
         Map<String, Object> problem = new LinkedHashMap<>();
-        if (type != null) problem.put("type", type);
+        problem.put("type", type);
         problem.put("title", title);
         problem.put("status", status);
-        if (detail != null) problem.put("detail", detail);
-        if (reason != null) problem.put("reason", reason);
+        problem.put("detail", detail);
+        problem.put("reason", reason);
         return problem;
     }
 
