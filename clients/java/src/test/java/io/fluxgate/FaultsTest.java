@@ -135,8 +135,6 @@ class FaultsTest {
             long used = used(gate) - before;
             assertTrue(load.decided.sum() <= used && used <= load.sent.sum(), load.decided.sum() + " decided, " + used + " counted, " + load.sent.sum() + " sent");
             assertEquals(java.util.Set.of("200 counted", failed), load.answers.keySet());
-        } finally {
-            gate.close();
         }
     }
 
@@ -167,8 +165,6 @@ class FaultsTest {
             // Each request has a user of its own, and room for one: a request that counts twice is rejected with 429.
             load.check("busy");
             assertTrue(java.util.Set.of("200 counted", "503 store-failure").containsAll(load.answers.keySet()), load.answers.toString());
-        } finally {
-            gate.close();
         }
     }
 }

@@ -81,7 +81,6 @@ class FilterTest {
     @AfterAll
     static void stop() throws Exception {
         app.close();
-        gate.close();
     }
 
     private static long remaining(String user) {
