@@ -57,34 +57,24 @@ final class ClientIp {
 
     private static int size(InetAddress address) { return address.getAddress().length * 8; }
 
-    /** Returns the client's address, or null if it is unknown. */
+    /**
+     * Returns the client's address, or null if it is unknown. It is searched from the right, which the nearest proxy wrote. An entry that is
+     * no address ends the search at the proxy that wrote it.
+     */
     String resolve(String peer, List<String> lines) {
         InetAddress address = entry(peer == null ? "" : peer);
-        if (address != null && trusts(address)) address = walk(address, lines);
+        String chain = String.join(",", lines);
+        boolean readable = !single || lines.size() == 1; // one of two lines may be the client's
+        for (int end = chain.length(), entries = 0, comma; readable && end >= 0 && trusts(address); end = comma) {
+            comma = single ? -1 : chain.lastIndexOf(',', end - 1);
+            InetAddress before = chain.length() - comma > MAX_LENGTH ? null : entry(chain.substring(comma + 1, end));
+            readable = before != null && ++entries <= MAX_ENTRIES;
+            if (readable) address = before;
+        }
         return address == null ? null : address.getHostAddress();
     }
 
-    private boolean trusts(InetAddress address) { return trusted.stream().anyMatch(network -> network.contains(address)); }
-
-    /** Reads from the right, which the nearest proxy wrote. An entry that is no address ends the search at the proxy that wrote it. */
-    private InetAddress walk(InetAddress address, List<String> lines) {
-        if (single) { // one of two lines may be the client's
-            InetAddress client = lines.size() == 1 ? entry(lines.get(0)) : null;
-            return client == null ? address : client;
-        }
-        for (int i = lines.size() - 1, entries = MAX_ENTRIES, length = MAX_LENGTH; i >= 0; i--) {
-            for (int end = lines.get(i).length(), comma; end >= 0; end = comma) {
-                comma = lines.get(i).lastIndexOf(',', end - 1);
-                length -= end - comma;
-                if (--entries < 0 || length < 0) return address;
-                InetAddress before = entry(lines.get(i).substring(comma + 1, end));
-                if (before == null) return address;
-                address = before;
-                if (!trusts(address)) return address;
-            }
-        }
-        return address;
-    }
+    private boolean trusts(InetAddress address) { return address != null && trusted.stream().anyMatch(network -> network.contains(address)); }
 
     private static InetAddress entry(String text) {
         Matcher entry = ENTRY.matcher(text);

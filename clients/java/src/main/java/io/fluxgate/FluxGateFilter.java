@@ -23,7 +23,7 @@ public final class FluxGateFilter implements Filter {
     private final FluxGate gate;
     private final String counted = DECISION + "." + UUID.randomUUID();
     private ClientIp clientIp = new ClientIp("X-Forwarded-For");
-    private Set<String> only;
+    private List<String> only;
     private String parameters = ";[^/]*";
     private BiConsumer<HttpServletRequest, CheckRequest> amend = (http, request) -> { };
 
@@ -43,11 +43,9 @@ public final class FluxGateFilter implements Filter {
     public FluxGateFilter keepPathParameters() { parameters = ""; return this; }
 
     /** Sets the names of the headers that are sent to the server. The default is all but those with credentials. */
-    public FluxGateFilter headers(String... names) {
-        only = new TreeSet<>(String.CASE_INSENSITIVE_ORDER);
-        Collections.addAll(only, names);
-        return this;
-    }
+    public FluxGateFilter headers(String... names) { only = Arrays.stream(names).map(FluxGateFilter::lower).toList(); return this; }
+
+    private static String lower(String name) { return name.toLowerCase(Locale.ROOT); }
 
     @Override public void doFilter(ServletRequest request, ServletResponse response, FilterChain chain) throws IOException, ServletException {
         DispatcherType type = request.getDispatcherType();
@@ -99,7 +97,7 @@ public final class FluxGateFilter implements Filter {
         CheckRequest check = new CheckRequest().method(http.getMethod()).path(path(http)).host(host);
         check.ip(clientIp.resolve(http.getRemoteAddr(), Collections.list(http.getHeaders(clientIp.header))));
         for (String name : Collections.list(http.getHeaderNames())) {
-            boolean sent = only == null ? !CREDENTIALS.contains(name.toLowerCase(Locale.ROOT)) : only.contains(name);
+            boolean sent = only == null ? !CREDENTIALS.contains(lower(name)) : only.contains(lower(name));
             if (sent) check.header(name, Collections.list(http.getHeaders(name)).stream().map(FluxGateFilter::decode).toList());
         }
         amend.accept(http, check);
