@@ -107,7 +107,7 @@ def run_faults(loads: list[Load], servers: Servers, redis: str, gate: Gate) -> G
 
 def test_outage(servers: Servers, redis: str) -> None:
     gate, loads = servers.gate(redis), dict[str, Load]()
-    for mode in ("allow", "reject"):
+    for mode in ("allow", "deny"):
         port = free_port()
         environment = {**os.environ, "PYTHONPATH": f"{HERE.parent / 'src'}:{HERE}", "FLUXGATE_URL": gate.url, "ON_FAILURE": mode}
         servers.start([sys.executable, "-m", "uvicorn", "outage_app:app", "--port", str(port), "--log-level", "critical", "--backlog", "512"], port, environment)
