@@ -193,11 +193,16 @@ def hypercorn_server(app: Any, **options: Any) -> Iterator[str]:
     config.bind, config.errorlog = [f"127.0.0.1:{port}"], None
     for name, value in options.items():
         setattr(config, name, value)
-    loop = asyncio.new_event_loop()
-    ended = asyncio.Event()
+    runner, ended = asyncio.Runner(), asyncio.Event()
+    loop = runner.get_loop()
 
     trigger: Any = ended.wait
-    thread = threading.Thread(target=lambda: loop.run_until_complete(hypercorn.asyncio.serve(app, config, shutdown_trigger=trigger)), daemon=True)
+
+    def serve() -> None:
+        with runner:  # which cancels what hypercorn leaves behind
+            runner.run(hypercorn.asyncio.serve(app, config, shutdown_trigger=trigger))
+
+    thread = threading.Thread(target=serve, daemon=True)
     thread.start()
     eventually("hypercorn has started", lambda: accepts(port))
     try:
