@@ -145,10 +145,7 @@ public final class FluxGate {
     }
 
     /** Decides a request and keeps its slots until the reservation is closed. Ask its decision whether the request is allowed. */
-    public Reservation reserve(CheckRequest request) { return reserve(check(request), request.cost()); }
-
-    /** Keeps the slots of a decision until the reservation is closed. The cost is that of the request. */
-    public Reservation reserve(Decision decision, long cost) { return new Reservation(this, decision, cost); }
+    public Reservation reserve(CheckRequest request) { return new Reservation(this, check(request), request.cost()); }
 
     private <T> CompletableFuture<T> call(String path, Map<String, Object> fields, Function<Object, T> read) {
         return call(path, fields, options.timeout, read, error -> { throw error; }, answer -> { }, callbacks).begin();

@@ -15,13 +15,13 @@ import java.util.function.BiConsumer;
  * for these. Configure the filter before its first request.
  */
 public final class FluxGateFilter implements Filter {
-    /** The attribute of a request with its {@link Decision}. */
-    public static final String DECISION = "io.fluxgate.decision";
+    /** The attribute of a request with its {@link Reservation}: its decision, and what the app reports to be settled at the end. */
+    public static final String RESERVATION = "io.fluxgate.reservation";
 
     private static final Set<String> CREDENTIALS = Set.of("authorization", "cookie", "proxy-authorization");
 
     private final FluxGate gate;
-    private final String counted = DECISION + "." + UUID.randomUUID();
+    private final String counted = RESERVATION + "." + UUID.randomUUID();
     private ClientIp clientIp = new ClientIp("X-Forwarded-For");
     private List<String> only;
     private String parameters = ";[^/]*";
@@ -55,18 +55,18 @@ public final class FluxGateFilter implements Filter {
             return;
         }
         request.setAttribute(counted, true);
-        CheckRequest check = describe(http);
-        Decision decision = decide(http, answer, check);
-        if (decision != null) pass(http, answer, chain, decision, check.cost());
+        Reservation reservation = decide(http, answer);
+        if (reservation != null) pass(http, answer, chain, reservation);
     }
 
-    /** Returns the decision that lets a request pass, or answers it and returns null. */
-    private Decision decide(HttpServletRequest http, HttpServletResponse answer, CheckRequest check) throws IOException {
+    /** Returns the reservation of a request that passes, or answers it and returns null. */
+    private Reservation decide(HttpServletRequest http, HttpServletResponse answer) throws IOException {
         try {
-            Decision decision = gate.check(check);
-            http.setAttribute(DECISION, decision);
+            Reservation reservation = gate.reserve(describe(http));
+            Decision decision = reservation.decision();
+            http.setAttribute(RESERVATION, reservation);
             Answers.headers(decision).forEach(answer::setHeader);
-            if (decision.allowed()) return decision;
+            if (decision.allowed()) return reservation;
             refuse(http, answer, Answers.problem(decision));
         } catch (FluxGateException e) {
             if (e.code() != FluxGateException.Code.INVALID) throw e;
@@ -77,16 +77,14 @@ public final class FluxGateFilter implements Filter {
     }
 
     /** Serves a request, and holds its slots until it has ended. */
-    private void pass(HttpServletRequest http, HttpServletResponse answer, FilterChain chain, Decision decision, long cost) throws IOException, ServletException {
-        boolean holds = decision.bands().stream().anyMatch(b -> "concurrency".equals(b.kind()));
-        Reservation reservation = holds ? gate.reserve(decision, cost) : null;
+    private static void pass(HttpServletRequest http, HttpServletResponse answer, FilterChain chain, Reservation reservation) throws IOException, ServletException {
         boolean goesOn = false;
         try {
             chain.doFilter(http, answer);
             goesOn = http.isAsyncStarted();
         } finally { // a request that has failed has ended, and Tomcat does not always say so
-            if (holds && goesOn) new End(reservation).listen(http.getAsyncContext());
-            else if (holds) reservation.closeAsync();
+            if (goesOn) new End(reservation).listen(http.getAsyncContext());
+            else reservation.end();
         }
     }
 
@@ -137,10 +135,10 @@ public final class FluxGateFilter implements Filter {
         void listen(AsyncContext context) {
             try {
                 context.addListener(this);
-            } catch (IllegalStateException ended) { reservation.closeAsync(); }
+            } catch (IllegalStateException ended) { reservation.end(); }
         }
 
-        @Override public void onComplete(AsyncEvent event) { reservation.closeAsync(); }
+        @Override public void onComplete(AsyncEvent event) { reservation.end(); }
 
         @Override public void onTimeout(AsyncEvent event) { }
 

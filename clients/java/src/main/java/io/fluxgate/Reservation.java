@@ -9,22 +9,24 @@ import java.util.concurrent.*;
 public final class Reservation implements AutoCloseable {
     private final FluxGate gate;
     private final Decision decision;
-    private final long every;
+    private final long every, estimate;
+    private final boolean holds;
     private final CompletableFuture<Void> closed = new CompletableFuture<>();
     private CompletableFuture<?> renewal = CompletableFuture.completedFuture(null);
     private String receipt;
     private boolean lost;
-    private long actual;
+    private Long actual;
     private Usage usage;
 
     Reservation(FluxGate gate, Decision decision, long cost) {
         this.gate = gate; this.decision = decision; this.receipt = decision.receipt();
-        this.actual = Math.max(1, cost);
+        this.estimate = Math.max(1, cost);
         double hold = decision.bands().stream().filter(b -> "concurrency".equals(b.kind()) && b.status().equals("ok") && b.holdMs() > 0)
                 .mapToDouble(Decision.Band::holdMs).min().orElse(0);
         this.every = Math.max(1, (long) hold / 3);
+        this.holds = hold > 0;
         // A request that has waited took its slots before that.
-        if (hold > 0) renewAfter(Math.max(0, every - (long) decision.waitMs()));
+        if (holds) renewAfter(Math.max(0, every - (long) decision.waitMs()));
     }
 
     /** Returns the decision. If it is not allowed, the reservation holds nothing. */
@@ -65,10 +67,13 @@ public final class Reservation implements AutoCloseable {
         });
     }
 
+    /** Closes it at the end of a request, unless it has neither slots nor a report: then nothing is to be settled. */
+    synchronized void end() { if (holds || actual != null || usage != null) closeAsync(); }
+
     private synchronized CompletableFuture<?> settle() {
         String last = receipt;
         receipt = null;
         if (last == null) return CompletableFuture.completedFuture(null);
-        return usage == null ? gate.settleAsync(last, actual) : gate.settleAsync(last, usage);
+        return usage == null ? gate.settleAsync(last, actual == null ? estimate : actual) : gate.settleAsync(last, usage);
     }
 }
