@@ -14,7 +14,7 @@ import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Iterator, cast
 
 import hypercorn.asyncio
 import hypercorn.config
@@ -194,9 +194,15 @@ def hypercorn_server(app: Any, **options: Any) -> Iterator[str]:
     for name, value in options.items():
         setattr(config, name, value)
     runner, ended = asyncio.Runner(), asyncio.Event()
-    loop = runner.get_loop()
+    loop, trigger = runner.get_loop(), cast(Any, ended.wait)
+    tasks: list[asyncio.Task[Any]] = []
 
-    trigger: Any = ended.wait
+    def keep(loop: asyncio.AbstractEventLoop, call: Any, **options: Any) -> asyncio.Task[Any]:
+        """hypercorn has no reference to some tasks: Python may collect them before they end, and reports that in any test."""
+        tasks.append(asyncio.Task(call, loop=loop, **options))
+        return tasks[-1]
+
+    loop.set_task_factory(keep)
 
     def serve() -> None:
         with runner:  # which cancels what hypercorn leaves behind

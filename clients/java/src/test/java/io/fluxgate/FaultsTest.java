@@ -122,12 +122,12 @@ class FaultsTest {
             return times.get(times.size() - 1);
         }
 
-        /** No request takes longer than its deadline plus MARGIN, and twice what the machine delays requests that only sleep. */
+        /** No request takes longer than its deadline plus MARGIN, and three times what the machine delays requests that only sleep: their threads are woken as much more often. */
         synchronized void check(String name, Load slept) {
             double worst = worst(), late = Math.max(0, slept.worst() - DEADLINE.toMillis());
             System.out.printf("%s: %s, median %.1f ms, 99.9 %% %.0f ms, worst %.0f ms with a deadline of %d ms; worst of %d that slept as long %.0f ms%n", name, answers,
                     times.get(times.size() / 2), times.get(times.size() * 999 / 1000), worst, DEADLINE.toMillis(), slept.times.size(), slept.worst());
-            assertTrue(worst <= DEADLINE.toMillis() + MARGIN + 2 * late, name + ": a request took " + worst + " ms, one that slept " + slept.worst());
+            assertTrue(worst <= DEADLINE.toMillis() + MARGIN + 3 * late, name + ": a request took " + worst + " ms, one that slept " + slept.worst());
         }
     }
 
