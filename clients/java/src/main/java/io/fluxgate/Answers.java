@@ -85,31 +85,26 @@ final class Answers {
 
     /** The problem document of a rejection (RFC 9457). */
     static Map<String, Object> problem(Decision d) {
-        if (PLAIN.containsKey(d.reason())) return problem(d.reason());
-        Map<String, Object> problem = problem(429, "Request cannot be satisfied as assigned quota has been exceeded", null, d.reason());
-        problem.put("type", "https://iana.org/assignments/http-problem-types#quota-exceeded");
-        if (d.band() == null) return problem;
-        problem.put("detail", exceeded(d));
-        problem.put("violated-policies", Stream.concat(Stream.of(binding(d)), visible(d).filter(Answers::violated).map(Answers::name))
+        if (PLAIN.containsKey(d.reason())) return problem(null, PLAIN.get(d.reason()), d.reason());
+        Plain exceeded = new Plain(429, "Request cannot be satisfied as assigned quota has been exceeded", d.band() == null ? null : exceeded(d));
+        Map<String, Object> problem = problem("https://iana.org/assignments/http-problem-types#quota-exceeded", exceeded, d.reason());
+        if (d.band() != null) problem.put("violated-policies", Stream.concat(Stream.of(binding(d)), visible(d).filter(Answers::violated).map(Answers::name))
                 .distinct().limit(MAX_ENTRIES).toList());
         return problem;
     }
 
     /** The problem document of a request that has no decision. */
     static Map<String, Object> problem(FluxGateException error) {
-        return error.serverStatus() == 404 ? problem("no-rule-set") : problem(500, "Internal Server Error", null, null);
+        if (error.serverStatus() == 404) return problem(null, PLAIN.get("no-rule-set"), "no-rule-set");
+        return problem(null, new Plain(500, "Internal Server Error", null), null);
     }
 
-    private static Map<String, Object> problem(String reason) {
-        Plain plain = PLAIN.get(reason);
-        return problem(plain.status, plain.title, plain.detail, reason);
-    }
-
-    private static Map<String, Object> problem(int status, String title, String detail, String reason) {
+    private static Map<String, Object> problem(String type, Plain plain, String reason) {
         Map<String, Object> problem = new LinkedHashMap<>();
-        problem.put("title", title);
-        problem.put("status", status);
-        problem.put("detail", detail);
+        problem.put("type", type);
+        problem.put("title", plain.title);
+        problem.put("status", plain.status);
+        problem.put("detail", plain.detail);
         problem.put("reason", reason);
         return problem;
     }

@@ -5,7 +5,6 @@ import java.net.http.HttpClient;
 import java.time.Duration;
 import java.util.*;
 import java.util.concurrent.*;
-import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.*;
 import javax.net.ssl.SSLContext;
 
@@ -32,7 +31,7 @@ public final class FluxGate {
 
     /** Runs code of callers, which may block. */
     private final Executor callbacks = Executors.newCachedThreadPool(FluxGate::daemon);
-    private final AtomicInteger checks = new AtomicInteger();
+    private final Semaphore checks;
     private final Exchange exchange;
     private final Builder options;
 
@@ -44,6 +43,7 @@ public final class FluxGate {
         HttpClient.Builder http = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).executor(steps);
         if (options.sslContext != null) http.sslContext(options.sslContext);
         this.exchange = new Exchange(http.build(), options.url, options.token);
+        this.checks = new Semaphore(options.maxChecks);
         this.options = options;
     }
 
@@ -102,9 +102,9 @@ public final class FluxGate {
     private CompletableFuture<Decision> check(CheckRequest request, Executor then) {
         Duration within = request.timeout == null ? options.timeout : request.timeout;
         Call<Decision> call = call("/v1/check", new LinkedHashMap<>(request.fields), within, Decision::read, this::withoutAnswer, this::giveBack, then);
-        call.result().whenComplete((decision, error) -> checks.decrementAndGet());
-        if (checks.incrementAndGet() <= options.maxChecks) return call.begin();
-        return call.fail(new FluxGateException(Code.BUSY, "more than " + options.maxChecks + " checks are under way"));
+        if (!checks.tryAcquire()) return call.fail(new FluxGateException(Code.BUSY, "more than " + options.maxChecks + " checks are under way"));
+        call.result().whenComplete((decision, error) -> checks.release());
+        return call.begin();
     }
 
     private Decision withoutAnswer(FluxGateException error) {
