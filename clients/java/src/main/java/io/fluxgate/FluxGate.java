@@ -13,6 +13,8 @@ import javax.net.ssl.SSLContext;
  *
  * <p>Each call ends at its deadline, whatever the server does. A check that was sent is never sent again, since it may have taken its
  * tokens, unless the server was busy and has taken none. Blocking calls and futures throw {@link FluxGateException}.
+ *
+ * <p>During the first check of a process the JVM loads classes, which may take longer than its deadline. A peek at the start prevents that.
  */
 public final class FluxGate {
     /**
