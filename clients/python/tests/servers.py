@@ -14,7 +14,7 @@ import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Iterator, cast
 
 import hypercorn.asyncio
 import hypercorn.config
@@ -193,11 +193,22 @@ def hypercorn_server(app: Any, **options: Any) -> Iterator[str]:
     config.bind, config.errorlog = [f"127.0.0.1:{port}"], None
     for name, value in options.items():
         setattr(config, name, value)
-    loop = asyncio.new_event_loop()
-    ended = asyncio.Event()
+    runner, ended = asyncio.Runner(), asyncio.Event()
+    loop, trigger = runner.get_loop(), cast(Any, ended.wait)
+    tasks: list[asyncio.Task[Any]] = []
 
-    trigger: Any = ended.wait
-    thread = threading.Thread(target=lambda: loop.run_until_complete(hypercorn.asyncio.serve(app, config, shutdown_trigger=trigger)), daemon=True)
+    def keep(loop: asyncio.AbstractEventLoop, call: Any, **options: Any) -> asyncio.Task[Any]:
+        """hypercorn has no reference to some tasks: Python may collect them before they end, and reports that in any test."""
+        tasks.append(asyncio.Task(call, loop=loop, **options))
+        return tasks[-1]
+
+    loop.set_task_factory(keep)
+
+    def serve() -> None:
+        with runner:  # which cancels what hypercorn leaves behind
+            runner.run(hypercorn.asyncio.serve(app, config, shutdown_trigger=trigger))
+
+    thread = threading.Thread(target=serve, daemon=True)
     thread.start()
     eventually("hypercorn has started", lambda: accepts(port))
     try:

@@ -203,7 +203,7 @@ def test_deadline_of_names(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert caught.value.code == "timeout" and time.monotonic() - begin < 4
 
 
-@pytest.mark.parametrize("mode,allowed", [("allow", True), ("reject", False)])
+@pytest.mark.parametrize("mode,allowed", [("allow", True), ("deny", False)])
 def test_failure_modes(kind: str, mode: str, allowed: bool) -> None:
     client = Client(kind, f"http://127.0.0.1:{free_port()}", on_failure=mode)
     assert client.check() == Decision(allowed=allowed, reason="store-failure", remaining=0, degraded=True)
@@ -489,7 +489,7 @@ def test_reservation_without_the_server(kind: str) -> None:
     reservation = client.reserve(work)
     assert reservation.decision.degraded and reservation.settlement is None and len(client.errors) == 1
     with pytest.raises(Rejected):
-        Client(kind, f"http://127.0.0.1:{free_port()}", on_failure="reject").reserve(lambda reservation: None)
+        Client(kind, f"http://127.0.0.1:{free_port()}", on_failure="deny").reserve(lambda reservation: None)
 
 
 def test_settling_fails(kind: str) -> None:

@@ -97,7 +97,7 @@ class Run:
         self.case, self.url, self.harness, self.app = case, url, harness, ""
         self.receipts: dict[str, str] = {}
         options = case.get("client", {})
-        modes: dict[str, Any] = {"allow": "allow", "deny": "reject", "": "raise"}
+        modes: dict[str, Any] = {"allow": "allow", "deny": "deny", "": "raise"}
         new: Any = FluxGate if kind == "blocking" else AsyncFluxGate
         settings = {"on_failure": modes[options.get("onFailure", "")], "timeout": options.get("timeoutMs", 20_000) / 1000}
         self.clients = {name: new(url, token=token, **settings) for name, token in FILE["tokens"].items()}

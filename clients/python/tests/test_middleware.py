@@ -125,7 +125,7 @@ def test_fastapi(gate: Gate) -> None:
         assert call(url, "/api/orders/7", X_User="another").status == 200
 
 
-@pytest.mark.parametrize("mode,status", [("allow", 200), ("reject", 503), ("raise", 500)])
+@pytest.mark.parametrize("mode,status", [("allow", 200), ("deny", 503), ("raise", 500)])
 def test_failure_modes(mode: Any, status: int) -> None:
     app = Starlette(middleware=[Middleware(FluxGateMiddleware, limiter=AsyncFluxGate(f"http://127.0.0.1:{free_port()}", on_failure=mode, timeout=20))])
     app.add_route("/", lambda request: PlainTextResponse(str(request.state.fluxgate.decision.degraded)))
@@ -139,7 +139,7 @@ def test_failure_modes(mode: Any, status: int) -> None:
     with uvicorn_server(app) as url:
         answer = call(url, "/")
     assert (answer.status, [type(error) for error in caught]) == (status, [FluxGateError] if mode == "raise" else [])
-    if mode == "reject":
+    if mode == "deny":
         assert json.loads(answer.body) == {"title": "Service Unavailable", "status": 503, "detail": "The request cannot be counted now.", "reason": "store-failure"}
 
 
@@ -152,7 +152,7 @@ def test_busy_server() -> None:
         reply(request, {"status": 503}, 503, Retry_After="60")
 
     with http_server(handle) as server:
-        app = FluxGateMiddleware(hello, AsyncFluxGate(server, on_failure="reject", timeout=3))
+        app = FluxGateMiddleware(hello, AsyncFluxGate(server, on_failure="deny", timeout=3))
         with uvicorn_server(app) as url:
             assert call(url, "/").status == 503
     assert 2 <= len(asked) <= 20 and asked[-1] - asked[0] < 3

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from .wire import Decision, Request, Settlement, T, Usage, encode, plain, read
 
-OnFailure = Literal["allow", "reject", "raise"]
+OnFailure = Literal["allow", "deny", "raise"]
 ErrorCode = Literal["invalid", "refused", "timeout", "network", "answer", "busy"]
 
 MAX_ANSWER = 1 << 20
@@ -69,7 +69,7 @@ class Core:
     """A client.
 
     ``on_failure`` is what happens if the server cannot be reached, does not answer in time or denies access: the
-    request is allowed or rejected, with ``degraded`` in the decision, or ``check`` raises a FluxGateError. There is no
+    request is allowed or denied, with ``degraded`` in the decision, or ``check`` raises a FluxGateError. There is no
     default. ``on_error`` is called for every such failure, also of reservations. ``timeout`` is how long a call may
     take in seconds, with the time that a rule holds the request. ``tls`` configures ``https://``: the default are the
     authorities of the system.
@@ -77,8 +77,8 @@ class Core:
 
     def __init__(self, url: str, *, on_failure: OnFailure, token: str = "", on_error: Callable[[FluxGateError], object] | None = None,
                  timeout: float = 0.5, tls: ssl.SSLContext | None = None) -> None:
-        if on_failure not in ("allow", "reject", "raise") or not timeout > 0:
-            raise ValueError('on_failure must be "allow", "reject" or "raise", and the timeout positive')
+        if on_failure not in ("allow", "deny", "raise") or not timeout > 0:
+            raise ValueError('on_failure must be "allow", "deny" or "raise", and the timeout positive')
         if not re.fullmatch("[!-~]*", token):
             raise ValueError("the token has characters that are not allowed in a bearer token")
         self._url = _endpoint(url)

@@ -132,7 +132,7 @@ def plain(value: Request | Estimate | Usage) -> dict[str, Any]:
 
 
 def _camel(name: str) -> str:
-    return re.sub("_([a-z])", lambda m: m[1].upper(), name)
+    return name[0] + name.title().replace("_", "")[1:]
 
 
 _ID = re.compile(r"[A-Za-z0-9_.-]{0,128}")

@@ -1,11 +1,7 @@
 package io.fluxgate;
 
-import java.util.ArrayList;
-import java.util.LinkedHashMap;
-import java.util.List;
-import java.util.Map;
-import java.util.stream.Collectors;
-import java.util.stream.Stream;
+import java.util.*;
+import java.util.stream.*;
 
 /** The headers and problem documents of decisions, as the middleware for Go has them. */
 final class Answers {
@@ -19,16 +15,16 @@ final class Answers {
     private static final List<Unit> UNITS = List.of(new Unit("d", 86_400_000_000L), new Unit("h", 3_600_000_000L), new Unit("m", 60_000_000),
             new Unit("s", 1_000_000), new Unit("ms", 1000), new Unit("us", 1));
 
-    private record Status(int status, String title, String detail) { }
+    private record Plain(int status, String title, String detail) { }
 
-    private static final Map<String, Status> STATUSES = Map.of("denied", new Status(403, "Forbidden", "A rule rejects this request."),
-            "bad-path", new Status(400, "Bad Request", "The path is too long or can be read in more than one way: "
+    private static final Map<String, Plain> PLAIN = Map.of("denied", new Plain(403, "Forbidden", "A rule rejects this request."),
+            "bad-path", new Plain(400, "Bad Request", "The path is too long or can be read in more than one way: "
                     + "send it without #, backslash, %2F, dot segments and empty segments."),
-            "too-many-rules", new Status(403, "Forbidden", "More rules apply to this request than can be counted."),
-            "missing-identity", new Status(403, "Forbidden", "The request has no identity, and a rule requires one."),
-            "no-rule", new Status(403, "Forbidden", "No rule allows this request."),
-            "no-rule-set", new Status(503, "Service Unavailable", "There is no rule set for this request."),
-            "store-failure", new Status(503, "Service Unavailable", "The request cannot be counted now."));
+            "too-many-rules", new Plain(403, "Forbidden", "More rules apply to this request than can be counted."),
+            "missing-identity", new Plain(403, "Forbidden", "The request has no identity, and a rule requires one."),
+            "no-rule", new Plain(403, "Forbidden", "No rule allows this request."),
+            "no-rule-set", new Plain(503, "Service Unavailable", "There is no rule set for this request."),
+            "store-failure", new Plain(503, "Service Unavailable", "The request cannot be counted now."));
 
     private Answers() { }
 
@@ -50,10 +46,8 @@ final class Answers {
     /** The limits of the lists, always with the binding one. */
     private static List<Decision.Band> shown(Decision d) {
         List<Decision.Band> all = visible(d).filter(b -> !b.status().equals("unavailable") && !b.status().equals("not asked")).toList();
-        if (all.size() <= MAX_ENTRIES) return all;
-        List<Decision.Band> first = new ArrayList<>(all.subList(0, MAX_ENTRIES));
-        all.stream().skip(MAX_ENTRIES).filter(b -> name(b).equals(binding(d))).findFirst().ifPresent(b -> first.set(MAX_ENTRIES - 1, b));
-        return first;
+        Stream<Decision.Band> last = all.stream().skip(MAX_ENTRIES - 1).sorted(Comparator.comparing(b -> !name(b).equals(binding(d)))).limit(1);
+        return Stream.concat(all.stream().limit(MAX_ENTRIES - 1), last).toList();
     }
 
     private static Stream<Decision.Band> visible(Decision d) { return d.bands().stream().filter(b -> !b.shadow()); }
@@ -91,10 +85,9 @@ final class Answers {
 
     /** The problem document of a rejection (RFC 9457). */
     static Map<String, Object> problem(Decision d) {
-        Status plain = STATUSES.get(d.reason());
-        if (plain != null) return problem(null, plain.title, plain.status, plain.detail, d.reason());
-        Map<String, Object> problem = problem("https://iana.org/assignments/http-problem-types#quota-exceeded",
-                "Request cannot be satisfied as assigned quota has been exceeded", 429, d.band() == null ? null : exceeded(d), d.reason());
+        if (PLAIN.containsKey(d.reason())) return problem(null, PLAIN.get(d.reason()), d.reason());
+        Plain exceeded = new Plain(429, "Request cannot be satisfied as assigned quota has been exceeded", d.band() == null ? null : exceeded(d));
+        Map<String, Object> problem = problem("https://iana.org/assignments/http-problem-types#quota-exceeded", exceeded, d.reason());
         if (d.band() != null) problem.put("violated-policies", Stream.concat(Stream.of(binding(d)), visible(d).filter(Answers::violated).map(Answers::name))
                 .distinct().limit(MAX_ENTRIES).toList());
         return problem;
@@ -102,17 +95,17 @@ final class Answers {
 
     /** The problem document of a request that has no decision. */
     static Map<String, Object> problem(FluxGateException error) {
-        if (error.serverStatus() == 404) return problem(new Decision(false, "no-rule-set", null, null, 0, 0, 0, 0, 0, 0, 0, null, false, List.of(), null));
-        return problem(null, "Internal Server Error", 500, null, null);
+        if (error.serverStatus() == 404) return problem(null, PLAIN.get("no-rule-set"), "no-rule-set");
+        return problem(null, new Plain(500, "Internal Server Error", null), null);
     }
 
-    private static Map<String, Object> problem(String type, String title, int status, String detail, String reason) {
+    private static Map<String, Object> problem(String type, Plain plain, String reason) {
         Map<String, Object> problem = new LinkedHashMap<>();
-        if (type != null) problem.put("type", type);
-        problem.put("title", title);
-        problem.put("status", status);
-        if (detail != null) problem.put("detail", detail);
-        if (reason != null) problem.put("reason", reason);
+        problem.put("type", type);
+        problem.put("title", plain.title);
+        problem.put("status", plain.status);
+        problem.put("detail", plain.detail);
+        problem.put("reason", reason);
         return problem;
     }
 

@@ -52,34 +52,22 @@ public final class CheckRequest {
     /** Sets what it may use of a language model. Of several maxima the largest counts; without one that of the model does. */
     public CheckRequest estimate(String model, long inputTokens, long... maxOutputTokens) {
         List<Long> maxima = LongStream.of(maxOutputTokens).map(CheckRequest::count).boxed().toList();
-        set("estimate", null).entry("estimate", "model", model).entry("estimate", "inputTokens", count(inputTokens));
-        return entry("estimate", "maxOutputTokens", maxima.isEmpty() ? null : maxima);
+        fields.remove("estimate");
+        return entry("estimate", "model", model).entry("estimate", "inputTokens", count(inputTokens)).entry("estimate", "maxOutputTokens", maxima.isEmpty() ? null : maxima);
     }
 
     /** Sets whether it takes nothing. Without a cost a peek only reads the state. */
     public CheckRequest peek(boolean peek) { return set("peek", peek ? true : null); }
 
     /** Sets how long the check may take, with the time that a rule holds the request. The default is that of the client. */
-    public CheckRequest timeout(Duration timeout) {
-        this.timeout = FluxGate.positive(timeout);
-        return this;
-    }
+    public CheckRequest timeout(Duration timeout) { this.timeout = FluxGate.positive(timeout); return this; }
 
-    private CheckRequest set(String name, Object value) {
-        put(fields, name, value);
-        return this;
-    }
+    private CheckRequest set(String name, Object value) { fields.put(name, value); return this; }
 
     private CheckRequest entry(String field, String name, Object value) {
-        Map<String, Object> entries = new LinkedHashMap<>();
-        ((Map<?, ?>) fields.getOrDefault(field, Map.of())).forEach((key, before) -> entries.put((String) key, before));
-        put(entries, name, value);
+        Map<Object, Object> entries = new LinkedHashMap<>((Map<?, ?>) fields.getOrDefault(field, Map.of()));
+        entries.put(name, value);
         return set(field, entries);
-    }
-
-    private static void put(Map<String, Object> map, String name, Object value) {
-        if (value == null) map.remove(name);
-        else map.put(name, value);
     }
 
     static long count(long count) {

@@ -1,5 +1,6 @@
 package io.fluxgate;
 
+import java.math.BigInteger;
 import java.net.*;
 import java.util.*;
 import java.util.regex.*;
@@ -14,19 +15,16 @@ final class ClientIp {
     /** Wider networks contain other people's clients. */
     private static final int WIDEST_IPV4 = 8, WIDEST_IPV6 = 7;
 
-    private static final String TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+", PORT = "(?::[0-9]{1,5})?";
+    private static final String TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+", PORT = "(?::(?:[0-9]{1,5}|_" + TOKEN + "))?";
     private static final String OCTET = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])", IPV4 = OCTET + "(?:\\." + OCTET + "){3}";
     private static final String IPV6 = "(?:[0-9a-fA-F]{0,4}:){2,8}(?:[0-9a-fA-F]{0,4}|" + IPV4 + ")";
     private static final Pattern ADDRESS = Pattern.compile(IPV4 + "|" + IPV6);
-    /** An entry of a chain. Without brackets only IPv4 has a port. */
-    private static final Pattern ENTRY = Pattern.compile("(" + IPV4 + ")" + PORT + "|(" + IPV6 + ")(?:%.+)?|\\[(" + IPV6 + ")(?:%[^\\]]+)?\\]" + PORT);
+    /** An entry of a chain, with spaces and tabs around it. Without brackets only IPv4 has a port. */
+    private static final Pattern ENTRY = Pattern.compile("[ \t]*+((" + IPV4 + ")" + PORT + "|(" + IPV6 + ")(?:%.*\\S)?|\\[(" + IPV6 + ")(?:%[^\\]]+)?\\]" + PORT + ")[ \t]*+");
 
-    private record Network(byte[] address, int bits) {
-        boolean contains(byte[] other) {
-            int whole = bits / 8;
-            return other.length == address.length && Arrays.equals(address, 0, whole, other, 0, whole)
-                    && (bits % 8 == 0 || (address[whole] ^ other[whole]) >> 8 - bits % 8 == 0);
-        }
+    /** The addresses that begin with the same bits. */
+    private record Network(int family, BigInteger prefix, int rest) {
+        boolean contains(InetAddress address) { return family == size(address) && prefix.equals(number(address).shiftRight(rest)); }
     }
 
     final String header;
@@ -43,71 +41,52 @@ final class ClientIp {
 
     private static Network network(String proxy) {
         String[] parts = proxy.split("/", 2);
-        byte[] address = literal(parts[0]);
-        int size = address == null ? 0 : address.length * 8, widest = size == 32 ? WIDEST_IPV4 : WIDEST_IPV6;
-        // An IPv4 address that is mapped into IPv6 begins at its 96th bit.
-        int mapped = size == 32 && proxy.contains(":") ? 96 : 0;
-        boolean number = parts.length == 1 || parts[1].matches("0|[1-9][0-9]{0,2}");
-        int bits = parts.length == 1 || !number ? size : Integer.parseInt(parts[1]) - mapped;
-        boolean host = number && size > 0 && bits <= size && !unspecified(address);
-        for (int bit = bits; host && bit < size; bit++) host = bit < 0 || (address[bit / 8] & 0x80 >> bit % 8) == 0;
-        if (host && bits >= widest) return new Network(address, bits);
+        InetAddress address = literal(parts[0]);
+        if (address != null && !address.isAnyLocalAddress() && (parts.length == 1 || parts[1].matches("0|[1-9][0-9]{0,2}"))) {
+            // An IPv4 address that is mapped into IPv6 begins at its 96th bit.
+            int size = size(address), mapped = size == 32 && proxy.contains(":") ? 96 : 0;
+            int bits = parts.length == 1 ? size : Integer.parseInt(parts[1]) - mapped;
+            boolean wide = bits < (size == 32 ? WIDEST_IPV4 : WIDEST_IPV6);
+            if (!wide && bits <= size && number(address).getLowestSetBit() >= size - bits) return new Network(size, number(address).shiftRight(size - bits), size - bits);
+        }
         throw new IllegalArgumentException("trusted proxy \"" + proxy + "\" is neither an address such as 192.0.2.10 nor a network such as 10.1.0.0/16"
                 + " without bits beyond its prefix; the widest networks are /" + WIDEST_IPV4 + " in IPv4 and /" + WIDEST_IPV6 + " in IPv6");
     }
 
-    /** Returns the client's address, or null if it is unknown. */
+    private static BigInteger number(InetAddress address) { return new BigInteger(1, address.getAddress()); }
+
+    private static int size(InetAddress address) { return address.getAddress().length * 8; }
+
+    /**
+     * Returns the client's address, or null if it is unknown. It is searched from the right, which the nearest proxy wrote. An entry that is
+     * no address ends the search at the proxy that wrote it.
+     */
     String resolve(String peer, List<String> lines) {
-        byte[] address = entry(peer == null ? "" : peer);
-        if (address != null && trusts(address)) address = walk(address, lines);
-        try {
-            return address == null ? null : InetAddress.getByAddress(address).getHostAddress();
-        } catch (UnknownHostException impossible) { throw new IllegalStateException(impossible); }
-    }
-
-    private boolean trusts(byte[] address) { return trusted.stream().anyMatch(network -> network.contains(address)); }
-
-    /** Reads from the right, which the nearest proxy wrote. An entry that is no address ends the search at the proxy that wrote it. */
-    private byte[] walk(byte[] address, List<String> lines) {
-        if (single) { // one of two lines may be the client's
-            byte[] client = lines.size() == 1 ? entry(trim(lines.get(0))) : null;
-            return client == null ? address : client;
+        InetAddress address = entry(peer == null ? "" : peer);
+        String chain = String.join(",", lines);
+        boolean readable = !single || lines.size() == 1; // one of two lines may be the client's
+        for (int end = chain.length(), entries = 0, comma; readable && end >= 0 && trusts(address); end = comma) {
+            comma = single ? -1 : chain.lastIndexOf(',', end - 1);
+            InetAddress before = chain.length() - comma > MAX_LENGTH ? null : entry(chain.substring(comma + 1, end));
+            readable = before != null && ++entries <= MAX_ENTRIES;
+            if (readable) address = before;
         }
-        for (int i = lines.size() - 1, entries = MAX_ENTRIES, length = MAX_LENGTH; i >= 0; i--) {
-            for (int end = lines.get(i).length(), comma; end >= 0; end = comma) {
-                comma = lines.get(i).lastIndexOf(',', end - 1);
-                length -= end - comma;
-                if (--entries < 0 || length < 0) return address;
-                byte[] before = entry(trim(lines.get(i).substring(comma + 1, end)));
-                if (before == null) return address;
-                address = before;
-                if (!trusts(address)) return address;
-            }
-        }
-        return address;
+        return address == null ? null : address.getHostAddress();
     }
 
-    /** Removes spaces and tabs. A regular expression would take the square of the time that a caller can make it take. */
-    private static String trim(String text) {
-        int start = 0, end = text.length();
-        while (start < end && " \t".indexOf(text.charAt(start)) >= 0) start++;
-        while (end > start && " \t".indexOf(text.charAt(end - 1)) >= 0) end--;
-        return text.substring(start, end);
-    }
+    private boolean trusts(InetAddress address) { return address != null && trusted.stream().anyMatch(network -> network.contains(address)); }
 
-    private static byte[] entry(String text) {
+    private static InetAddress entry(String text) {
         Matcher entry = ENTRY.matcher(text);
-        if (text.length() > MAX_ADDRESS || !entry.matches()) return null;
-        byte[] address = literal(entry.group(1) != null ? entry.group(1) : entry.group(2) != null ? entry.group(2) : entry.group(3));
-        return address == null || unspecified(address) ? null : address;
+        if (!entry.matches() || entry.group(1).length() > MAX_ADDRESS) return null;
+        InetAddress address = literal(entry.group(2) != null ? entry.group(2) : entry.group(3) != null ? entry.group(3) : entry.group(4));
+        return address == null || address.isAnyLocalAddress() ? null : address;
     }
 
-    /** The bytes of an address, or null. The pattern lets through only what Java never looks up as a name. */
-    private static byte[] literal(String text) {
+    /** An address, or null. The pattern lets through only what Java never looks up as a name. */
+    private static InetAddress literal(String text) {
         try {
-            return ADDRESS.matcher(text).matches() ? InetAddress.getByName(text).getAddress() : null;
+            return ADDRESS.matcher(text).matches() ? InetAddress.getByName(text) : null;
         } catch (UnknownHostException notAnAddress) { return null; }
     }
-
-    private static boolean unspecified(byte[] address) { return Arrays.equals(address, new byte[address.length]); }
 }

@@ -19,7 +19,7 @@ import java.util.List;
  * @param source where the answer came from
  * @param degraded whether the store or the server was unavailable
  * @param bands every limit of the rules that apply
- * @param receipt to settle with, once
+ * @param receipt to settle with, once, or null if nothing was counted
  */
 public record Decision(boolean allowed, String reason, String rule, String band, long limit, long remaining, long owed, double resetAfterMs,
         double retryAfterMs, double waitMs, double timeMs, String source, boolean degraded, List<Band> bands, String receipt) {

@@ -1,9 +1,12 @@
 package io.fluxgate;
 
-import java.util.*;
+import java.util.Map;
+import java.util.regex.Pattern;
 
 /** The fields of an answer. A wrong type is an error, and an unknown field is ignored. */
 record Fields(Map<?, ?> map) {
+    private static final Pattern ID = Pattern.compile("[\\w.-]{1,128}");
+
     /** Returns the fields of an object that has at least the required ones. */
     static Fields of(Object value, String... required) {
         if (!(value instanceof Map<?, ?> map)) throw FluxGateException.notAnswer();
@@ -24,7 +27,7 @@ record Fields(Map<?, ?> map) {
     String text(String name) { return get(name, String.class, null); }
 
     /** Ids become a part of headers. */
-    String id(String name) { return valid(text(name) == null || text(name).matches("[\\w.-]{1,128}"), text(name)); }
+    String id(String name) { return valid(text(name) == null || ID.matcher(text(name)).matches(), text(name)); }
 
     boolean flag(String name) { return get(name, Boolean.class, false); }
 

@@ -5,7 +5,6 @@ import java.net.http.HttpClient;
 import java.time.Duration;
 import java.util.*;
 import java.util.concurrent.*;
-import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.*;
 import javax.net.ssl.SSLContext;
 
@@ -14,8 +13,10 @@ import javax.net.ssl.SSLContext;
  *
  * <p>Each call ends at its deadline, whatever the server does. A check that was sent is never sent again, since it may have taken its
  * tokens, unless the server was busy and has taken none. Blocking calls and futures throw {@link FluxGateException}.
+ *
+ * <p>During the first check of a process the JVM loads classes, which may take longer than its deadline. A peek at the start prevents that.
  */
-public final class FluxGate implements AutoCloseable {
+public final class FluxGate {
     /**
      * What happens to a check if the server cannot be reached, does not answer in time or denies access: it is allowed or denied, with
      * {@link Decision#degraded}, or the call throws.
@@ -30,25 +31,22 @@ public final class FluxGate implements AutoCloseable {
         }
     }
 
-    /** The longest body that is sent, in characters. */
-    private static final int MAX_REQUEST = 256 << 10;
-    /** About how long to wait before a busy server is asked again. Each further pause is twice as long. */
-    private static final double FIRST_PAUSE = TimeUnit.MILLISECONDS.toNanos(20);
-    /** At most so much of a caller's time is left for the network. */
-    private static final long MAX_RESERVE = TimeUnit.MILLISECONDS.toNanos(100);
-
-    final ScheduledThreadPoolExecutor timer = new ScheduledThreadPoolExecutor(1, FluxGate::daemon);
-    private final ExecutorService executor = Executors.newCachedThreadPool(FluxGate::daemon);
-    private final AtomicInteger checks = new AtomicInteger();
+    /** Runs code of callers, which may block. */
+    private final Executor callbacks = Executors.newCachedThreadPool(FluxGate::daemon);
+    private final Semaphore checks;
     private final Exchange exchange;
     private final Builder options;
 
     private FluxGate(Builder options) {
-        HttpClient.Builder http = HttpClient.newBuilder().executor(executor);
+        // The HTTP client hands each step of an exchange to a thread. With few threads they are running already.
+        int threads = Math.max(2, Runtime.getRuntime().availableProcessors());
+        ThreadPoolExecutor steps = new ThreadPoolExecutor(threads, threads, 10, TimeUnit.SECONDS, new LinkedBlockingQueue<>(), FluxGate::daemon);
+        steps.allowCoreThreadTimeOut(true);
+        HttpClient.Builder http = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).executor(steps);
         if (options.sslContext != null) http.sslContext(options.sslContext);
         this.exchange = new Exchange(http.build(), options.url, options.token);
+        this.checks = new Semaphore(options.maxChecks);
         this.options = options;
-        timer.setRemoveOnCancelPolicy(true);
     }
 
     private static Thread daemon(Runnable task) {
@@ -98,15 +96,17 @@ public final class FluxGate implements AutoCloseable {
     }
 
     /** Decides a request and takes its tokens. */
-    public Decision check(CheckRequest request) { return await(checkAsync(request)); }
+    public Decision check(CheckRequest request) { return await(check(request, Runnable::run)); }
 
     /** Like {@link #check}. If the future is cancelled, what the check took is given back. */
-    public CompletableFuture<Decision> checkAsync(CheckRequest request) {
-        Call<Decision> call = new Call<>(this, "/v1/check", new LinkedHashMap<>(request.fields), request.timeout == null ? options.timeout : request.timeout,
-                Decision::read, this::withoutAnswer, this::giveBack);
-        call.answer.whenComplete((decision, error) -> checks.decrementAndGet());
-        if (checks.incrementAndGet() <= options.maxChecks) return call.begin();
-        return call.fail(Code.BUSY, "more than " + options.maxChecks + " checks are under way");
+    public CompletableFuture<Decision> checkAsync(CheckRequest request) { return check(request, callbacks); }
+
+    private CompletableFuture<Decision> check(CheckRequest request, Executor then) {
+        Duration within = request.timeout == null ? options.timeout : request.timeout;
+        Call<Decision> call = call("/v1/check", new LinkedHashMap<>(request.fields), within, Decision::read, this::withoutAnswer, this::giveBack, then);
+        if (!checks.tryAcquire()) return call.fail(new FluxGateException(Code.BUSY, "more than " + options.maxChecks + " checks are under way"));
+        call.result().whenComplete((decision, error) -> checks.release());
+        return call.begin();
     }
 
     private Decision withoutAnswer(FluxGateException error) {
@@ -147,16 +147,16 @@ public final class FluxGate implements AutoCloseable {
     }
 
     /** Decides a request and keeps its slots until the reservation is closed. Ask its decision whether the request is allowed. */
-    public Reservation reserve(CheckRequest request) { return reserve(check(request), request.cost()); }
+    public Reservation reserve(CheckRequest request) { return new Reservation(this, check(request), request.cost()); }
 
-    /** Keeps the slots of a decision until the reservation is closed. The cost is that of the request. */
-    public Reservation reserve(Decision decision, long cost) { return new Reservation(this, decision, cost); }
+    private <T> CompletableFuture<T> call(String path, Map<String, Object> fields, Function<Object, T> read) {
+        return call(path, fields, options.timeout, read, error -> { throw error; }, answer -> { }, callbacks).begin();
+    }
 
-    /** Ends the timer of this client. Calls under way still end by their deadlines; others throw a RejectedExecutionException. */
-    @Override public void close() { timer.shutdown(); }
-
-    private <T> CompletableFuture<T> call(String path, Map<String, ?> fields, Function<Object, T> read) {
-        return new Call<T>(this, path, fields, options.timeout, read, error -> { throw error; }, answer -> { }).begin();
+    private <T> Call<T> call(String path, Map<String, Object> fields, Duration within, Function<Object, T> read, Function<FluxGateException, T> onFailure,
+            Consumer<T> unwanted, Executor then) {
+        long deadline = System.nanoTime() + within.toNanos();
+        return new Call<>(exchange, path, fields, within.toNanos(), deadline, read, onFailure, unwanted, then, callbacks, new CompletableFuture<>());
     }
 
     /** Calls the function of the caller, which must not change what happens to the request. */
@@ -172,61 +172,5 @@ public final class FluxGate implements AutoCloseable {
         try {
             return answer.join();
         } catch (CompletionException e) { throw FluxGateException.of(e); }
-    }
-
-    /** A call until its deadline. Its caller may complete or cancel the answer: an answer of the server then goes to {@code unwanted}. */
-    private record Call<T>(FluxGate gate, String path, Map<String, ?> fields, long timeout, long deadline, Function<Object, T> read,
-            Function<FluxGateException, T> onFailure, Consumer<T> unwanted, CompletableFuture<T> answer) {
-        Call(FluxGate gate, String path, Map<String, ?> fields, Duration within, Function<Object, T> read, Function<FluxGateException, T> onFailure,
-                Consumer<T> unwanted) {
-            this(gate, path, fields, within.toNanos(), System.nanoTime() + within.toNanos(), read, onFailure, unwanted, new CompletableFuture<>());
-        }
-
-        CompletableFuture<T> begin() {
-            Future<?> end = gate.timer.schedule(() -> fail(Code.TIMEOUT, "no answer in time"), timeout, TimeUnit.NANOSECONDS);
-            answer.whenComplete((value, error) -> end.cancel(false));
-            attempt(0);
-            return answer;
-        }
-
-        private void attempt(int tries) {
-            CompletableFuture<String> result = new CompletableFuture<>();
-            result.whenComplete((text, error) -> finish(text, error, tries));
-            answer.whenComplete((value, error) -> result.cancel(false)); // if the caller has left, or the time is over
-            try {
-                gate.exchange.post(path, body(), result);
-            } catch (IllegalArgumentException e) { fail(Code.INVALID, "the request is invalid: " + e.getMessage()); }
-        }
-
-        /** The server gets to know how long the caller of a check still waits. */
-        private String body() {
-            long left = deadline - System.nanoTime() - Math.min(timeout / 2, MAX_RESERVE);
-            Map<String, Object> sent = new LinkedHashMap<>(fields);
-            if (path.equals("/v1/check")) sent.put("timeoutMs", Math.max(1, left / 1_000_000));
-            String body = Json.write(sent);
-            if (body.length() > MAX_REQUEST) throw new IllegalArgumentException("it has more than " + MAX_REQUEST + " characters");
-            return body;
-        }
-
-        private void finish(String text, Throwable thrown, int tries) {
-            if (answer.isDone() && thrown != null) return; // it was cancelled
-            try {
-                if (thrown != null) throw FluxGateException.of(thrown);
-                T value = read.apply(Json.read(text));
-                if (!answer.complete(value)) unwanted.accept(value);
-            } catch (IllegalArgumentException notJson) {
-                fail(FluxGateException.notAnswer());
-            } catch (FluxGateException error) {
-                double pause = FIRST_PAUSE * (1 << Math.min(tries, 20)) * (0.5 + ThreadLocalRandom.current().nextDouble());
-                boolean again = error.code() == Code.BUSY && deadline - System.nanoTime() > pause;
-                if (again) gate.timer.schedule(() -> attempt(tries + 1), (long) pause, TimeUnit.NANOSECONDS);
-                else fail(error);
-            }
-        }
-
-        private CompletableFuture<T> fail(Code code, String message) { return fail(new FluxGateException(code, message)); }
-
-        /** Code of the caller runs then, which must not delay the timer. */
-        private CompletableFuture<T> fail(FluxGateException error) { return answer.completeAsync(() -> onFailure.apply(error), gate.executor); }
     }
 }

@@ -15,15 +15,15 @@ import java.util.function.BiConsumer;
  * for these. Configure the filter before its first request.
  */
 public final class FluxGateFilter implements Filter {
-    /** The attribute of a request with its {@link Decision}. */
-    public static final String DECISION = "io.fluxgate.decision";
+    /** The attribute of a request with its {@link Reservation}: its decision, and what the app reports to be settled at the end. */
+    public static final String RESERVATION = "io.fluxgate.reservation";
 
     private static final Set<String> CREDENTIALS = Set.of("authorization", "cookie", "proxy-authorization");
 
     private final FluxGate gate;
-    private final String counted = DECISION + "." + UUID.randomUUID();
+    private final String counted = RESERVATION + "." + UUID.randomUUID();
     private ClientIp clientIp = new ClientIp("X-Forwarded-For");
-    private Set<String> only;
+    private List<String> only;
     private String parameters = ";[^/]*";
     private BiConsumer<HttpServletRequest, CheckRequest> amend = (http, request) -> { };
 
@@ -31,7 +31,7 @@ public final class FluxGateFilter implements Filter {
     public FluxGateFilter(FluxGate gate) { this.gate = gate; }
 
     /**
-     * Trusts proxies to name the client in a header: {@code X-Forwarded-For}, {@code Forwarded}, or another one with a single address that
+     * Trusts proxies to name the client in a header: {@code X-Forwarded-For}, or another one with a single address that
      * each of them overwrites. Proxies are addresses and networks, such as 192.0.2.10 and 10.1.0.0/16.
      */
     public FluxGateFilter trustedProxies(String header, String... proxies) { clientIp = new ClientIp(header, proxies); return this; }
@@ -43,11 +43,9 @@ public final class FluxGateFilter implements Filter {
     public FluxGateFilter keepPathParameters() { parameters = ""; return this; }
 
     /** Sets the names of the headers that are sent to the server. The default is all but those with credentials. */
-    public FluxGateFilter headers(String... names) {
-        only = new TreeSet<>(String.CASE_INSENSITIVE_ORDER);
-        Collections.addAll(only, names);
-        return this;
-    }
+    public FluxGateFilter headers(String... names) { only = Arrays.stream(names).map(FluxGateFilter::lower).toList(); return this; }
+
+    private static String lower(String name) { return name.toLowerCase(Locale.ROOT); }
 
     @Override public void doFilter(ServletRequest request, ServletResponse response, FilterChain chain) throws IOException, ServletException {
         DispatcherType type = request.getDispatcherType();
@@ -57,18 +55,18 @@ public final class FluxGateFilter implements Filter {
             return;
         }
         request.setAttribute(counted, true);
-        CheckRequest check = describe(http);
-        Decision decision = decide(http, answer, check);
-        if (decision != null) pass(http, answer, chain, decision, check.cost());
+        Reservation reservation = decide(http, answer);
+        if (reservation != null) pass(http, answer, chain, reservation);
     }
 
-    /** Returns the decision that lets a request pass, or answers it and returns null. */
-    private Decision decide(HttpServletRequest http, HttpServletResponse answer, CheckRequest check) throws IOException {
+    /** Returns the reservation of a request that passes, or answers it and returns null. */
+    private Reservation decide(HttpServletRequest http, HttpServletResponse answer) throws IOException {
         try {
-            Decision decision = gate.check(check);
-            http.setAttribute(DECISION, decision);
+            Reservation reservation = gate.reserve(describe(http));
+            Decision decision = reservation.decision();
+            http.setAttribute(RESERVATION, reservation);
             Answers.headers(decision).forEach(answer::setHeader);
-            if (decision.allowed()) return decision;
+            if (decision.allowed()) return reservation;
             refuse(http, answer, Answers.problem(decision));
         } catch (FluxGateException e) {
             if (e.code() != FluxGateException.Code.INVALID) throw e;
@@ -79,16 +77,14 @@ public final class FluxGateFilter implements Filter {
     }
 
     /** Serves a request, and holds its slots until it has ended. */
-    private void pass(HttpServletRequest http, HttpServletResponse answer, FilterChain chain, Decision decision, long cost) throws IOException, ServletException {
-        boolean holds = decision.bands().stream().anyMatch(b -> "concurrency".equals(b.kind()));
-        Reservation reservation = holds ? gate.reserve(decision, cost) : null;
+    private static void pass(HttpServletRequest http, HttpServletResponse answer, FilterChain chain, Reservation reservation) throws IOException, ServletException {
         boolean goesOn = false;
         try {
             chain.doFilter(http, answer);
             goesOn = http.isAsyncStarted();
         } finally { // a request that has failed has ended, and Tomcat does not always say so
-            if (holds && goesOn) new End(reservation).listen(http.getAsyncContext());
-            else if (holds) reservation.closeAsync();
+            if (goesOn) new End(reservation).listen(http.getAsyncContext());
+            else reservation.end();
         }
     }
 
@@ -99,7 +95,7 @@ public final class FluxGateFilter implements Filter {
         CheckRequest check = new CheckRequest().method(http.getMethod()).path(path(http)).host(host);
         check.ip(clientIp.resolve(http.getRemoteAddr(), Collections.list(http.getHeaders(clientIp.header))));
         for (String name : Collections.list(http.getHeaderNames())) {
-            boolean sent = only == null ? !CREDENTIALS.contains(name.toLowerCase(Locale.ROOT)) : only.contains(name);
+            boolean sent = only == null ? !CREDENTIALS.contains(lower(name)) : only.contains(lower(name));
             if (sent) check.header(name, Collections.list(http.getHeaders(name)).stream().map(FluxGateFilter::decode).toList());
         }
         amend.accept(http, check);
@@ -139,10 +135,10 @@ public final class FluxGateFilter implements Filter {
         void listen(AsyncContext context) {
             try {
                 context.addListener(this);
-            } catch (IllegalStateException ended) { reservation.closeAsync(); }
+            } catch (IllegalStateException ended) { reservation.end(); }
         }
 
-        @Override public void onComplete(AsyncEvent event) { reservation.closeAsync(); }
+        @Override public void onComplete(AsyncEvent event) { reservation.end(); }
 
         @Override public void onTimeout(AsyncEvent event) { }
 

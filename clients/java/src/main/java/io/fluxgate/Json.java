@@ -11,7 +11,7 @@ final class Json {
     private static final int MAX_DEPTH = 16;
     /** Longer numbers are slow to read and have no meaning. */
     private static final int MAX_NUMBER = 40;
-    private static final Pattern NUMBER = Pattern.compile("-?(?:0|[1-9][0-9]*)(\\.[0-9]+)?([eE][+-]?[0-9]+)?");
+    private static final Pattern WORD = Pattern.compile("true|false|null|-?(?:0|[1-9][0-9]*)((?:\\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)");
 
     private final String text;
     private int at;
@@ -38,10 +38,7 @@ final class Json {
             });
             case '[' -> entries(']', new ArrayList<>(), list -> list.add(value(depth - 1)));
             case '"' -> string();
-            case 't' -> literal("true", true);
-            case 'f' -> literal("false", false);
-            case 'n' -> literal("null", null);
-            default -> number();
+            default -> word();
         };
     }
 
@@ -73,20 +70,16 @@ final class Json {
         return (char) Integer.parseInt(code.substring(1), 16);
     }
 
-    private Object literal(String name, Object value) {
-        if (!text.startsWith(name, at)) throw invalid();
-        at += name.length();
-        return value;
-    }
-
-    private Object number() {
-        Matcher number = NUMBER.matcher(text).region(at, Math.min(text.length(), at + MAX_NUMBER + 1));
-        if (!number.lookingAt() || number.end() - at > MAX_NUMBER) throw invalid();
-        at = number.end();
-        double value = Double.parseDouble(number.group());
+    private Object word() {
+        Matcher word = WORD.matcher(text).region(at, Math.min(text.length(), at + MAX_NUMBER + 1));
+        if (!word.lookingAt() || word.end() - at > MAX_NUMBER) throw invalid();
+        at = word.end();
+        if (word.group().equals("null")) return null;
+        if (word.group(1) == null) return Boolean.valueOf(word.group());
+        double value = Double.parseDouble(word.group());
         if (Double.isInfinite(value)) throw invalid();
-        boolean whole = number.group(1) == null && number.group(2) == null && Math.abs(value) < 0x1p63;
-        return whole ? (Object) Long.parseLong(number.group()) : (Object) value;
+        boolean whole = word.group(1).isEmpty() && Math.abs(value) < 0x1p63;
+        return whole ? (Object) Long.valueOf(word.group()) : (Object) value;
     }
 
     /** The next character, or 0 at the end. */
@@ -102,11 +95,11 @@ final class Json {
 
     private IllegalArgumentException invalid() { return new IllegalArgumentException("invalid JSON at character " + at); }
 
-    /** Writes a Map, List, String, number or Boolean. A string that is not valid Unicode is an IllegalArgumentException. */
+    /** Writes a Map without its null values, List, String, number or Boolean. A string that is not valid Unicode is an IllegalArgumentException. */
     static String write(Object value) {
         if (value instanceof List<?> list) return list.stream().map(Json::write).collect(Collectors.joining(",", "[", "]"));
         if (value instanceof Map<?, ?> map) {
-            return map.entrySet().stream().map(e -> write(e.getKey()) + ":" + write(e.getValue())).collect(Collectors.joining(",", "{", "}"));
+            return map.entrySet().stream().filter(e -> e.getValue() != null).map(e -> write(e.getKey()) + ":" + write(e.getValue())).collect(Collectors.joining(",", "{", "}"));
         }
         if (!(value instanceof String string)) return String.valueOf(value);
         StringBuilder quoted = new StringBuilder("\"");

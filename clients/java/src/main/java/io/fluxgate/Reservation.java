@@ -9,22 +9,24 @@ import java.util.concurrent.*;
 public final class Reservation implements AutoCloseable {
     private final FluxGate gate;
     private final Decision decision;
-    private final Future<?> renewing;
+    private final long every, estimate;
+    private final boolean holds;
+    private final CompletableFuture<Void> closed = new CompletableFuture<>();
     private CompletableFuture<?> renewal = CompletableFuture.completedFuture(null);
     private String receipt;
     private boolean lost;
-    private long actual;
+    private Long actual;
     private Usage usage;
 
     Reservation(FluxGate gate, Decision decision, long cost) {
         this.gate = gate; this.decision = decision; this.receipt = decision.receipt();
-        this.actual = Math.max(1, cost);
+        this.estimate = Math.max(1, cost);
         double hold = decision.bands().stream().filter(b -> "concurrency".equals(b.kind()) && b.status().equals("ok") && b.holdMs() > 0)
                 .mapToDouble(Decision.Band::holdMs).min().orElse(0);
-        long every = Math.max(1, (long) hold / 3);
+        this.every = Math.max(1, (long) hold / 3);
+        this.holds = hold > 0;
         // A request that has waited took its slots before that.
-        long first = Math.max(0, every - (long) decision.waitMs());
-        renewing = hold == 0 ? renewal : gate.timer.scheduleAtFixedRate(this::renew, first, every, TimeUnit.MILLISECONDS);
+        if (holds) renewAfter(Math.max(0, every - (long) decision.waitMs()));
     }
 
     /** Returns the decision. If it is not allowed, the reservation holds nothing. */
@@ -36,7 +38,11 @@ public final class Reservation implements AutoCloseable {
     /** Sets what the request has used, under all rules. */
     public synchronized void report(Usage usage) { this.usage = usage; }
 
-    private synchronized void renew() { if (renewal.isDone() && receipt != null) renewal = gate.extendAsync(receipt).handle(this::renewed); }
+    private void renewAfter(long ms) {
+        closed.copy().orTimeout(ms, TimeUnit.MILLISECONDS).whenComplete((ended, time) -> { if (time != null) renew(); });
+    }
+
+    private synchronized void renew() { if (receipt != null) renewal = gate.extendAsync(receipt).handle(this::renewed); }
 
     private synchronized Void renewed(String next, Throwable thrown) {
         FluxGateException error = thrown == null ? null : FluxGateException.of(thrown);
@@ -44,7 +50,7 @@ public final class Reservation implements AutoCloseable {
         boolean inPart = notHeld && error.receipt() != null;
         if (error != null && (!notHeld || inPart && !lost)) gate.report(error);
         if (error == null || inPart) receipt = inPart ? error.receipt() : next;
-        else if (notHeld) renewing.cancel(false); // all are lost, or the request was settled meanwhile
+        if (!notHeld || inPart) renewAfter(every); // otherwise all are lost, or the request was settled meanwhile
         lost |= inPart;
         return null;
     }
@@ -54,17 +60,20 @@ public final class Reservation implements AutoCloseable {
 
     /** Like {@link #close}. The future does not fail. */
     public synchronized CompletableFuture<Void> closeAsync() {
-        renewing.cancel(false);
+        closed.complete(null);
         return renewal.thenCompose(renewed -> settle()).handle((settled, error) -> {
             if (error != null && FluxGateException.of(error).serverStatus() != 409) gate.report(FluxGateException.of(error));
             return null;
         });
     }
 
+    /** Closes it at the end of a request, unless it has neither slots nor a report: then nothing is to be settled. */
+    synchronized void end() { if (holds || actual != null || usage != null) closeAsync(); }
+
     private synchronized CompletableFuture<?> settle() {
         String last = receipt;
         receipt = null;
         if (last == null) return CompletableFuture.completedFuture(null);
-        return usage == null ? gate.settleAsync(last, actual) : gate.settleAsync(last, usage);
+        return usage == null ? gate.settleAsync(last, actual == null ? estimate : actual) : gate.settleAsync(last, usage);
     }
 }

@@ -25,8 +25,5 @@ public final class Usage {
         return set("costs", costs);
     }
 
-    private Usage set(String name, Object value) {
-        fields.put(name, value);
-        return this;
-    }
+    private Usage set(String name, Object value) { fields.put(name, value); return this; }
 }

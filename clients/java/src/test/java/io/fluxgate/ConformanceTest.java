@@ -104,7 +104,6 @@ class ConformanceTest {
         @Override
         public void close() throws org.apache.catalina.LifecycleException {
             if (app != null) app.close();
-            clients.values().forEach(FluxGate::close);
         }
 
         void steps() throws Exception {

@@ -76,7 +76,7 @@ class DocsTest {
 
         @Override
         protected void service(HttpServletRequest request, HttpServletResponse response) throws IOException {
-            response.getWriter().print(request.getAttribute(FluxGateFilter.DECISION) != null);
+            response.getWriter().print(((Reservation) request.getAttribute(FluxGateFilter.RESERVATION)).decision().allowed());
         }
     }
 

@@ -44,6 +44,7 @@ class FilterTest {
                     if (request.getAttribute("again").equals(1)) async.dispatch();
                     else later(async, 300);
                 }
+                case "report" -> ((Reservation) request.getAttribute(FluxGateFilter.RESERVATION)).report(0);
                 case "timeout" -> request.startAsync().setTimeout(200);
                 case "later" -> later(request.startAsync(), 300);
                 case "started and thrown" -> {
@@ -81,7 +82,6 @@ class FilterTest {
     @AfterAll
     static void stop() throws Exception {
         app.close();
-        gate.close();
     }
 
     private static long remaining(String user) {
@@ -97,6 +97,19 @@ class FilterTest {
             assertEquals(fails ? 500 : 200, answer.statusCode(), act);
             assertEquals(9, remaining("once-" + act), act);
             assertEquals("9", answer.headers().firstValue("X-RateLimit-Remaining").orElse(fails ? "9" : ""), act);
+        }
+    }
+
+    /** What the app reports is settled when the request has ended, and does no harm without the server. */
+    @Test
+    void settlesReports() throws Exception {
+        assertEquals(200, Servers.get(app.url() + "/settled", "X-User", "reports", "X-Act", "report").statusCode());
+        Servers.eventually("the token is back", () -> gate.check(new CheckRequest().userId("reports").path("/settled").peek(true)).remaining() == 100);
+        assertEquals(200, Servers.get(app.url() + "/settled", "X-User", "keeps").statusCode());
+        assertEquals(99, gate.check(new CheckRequest().userId("keeps").path("/settled").peek(true)).remaining());
+        FluxGate none = FluxGate.builder("http://127.0.0.1:" + Servers.freePort(), FluxGate.OnFailure.ALLOW).build();
+        try (Servers.App other = new Servers.App(new FluxGateFilter(none), false).servlet("/*", new Acts()).start()) {
+            assertEquals(200, Servers.get(other.url() + "/settled", "X-Act", "report").statusCode());
         }
     }
 

@@ -131,13 +131,12 @@ class FluxGateTest {
     }
 
     private static FluxGateException.Code failure(String url) {
-        try (FluxGate client = FluxGate.builder(url, FluxGate.OnFailure.THROW).timeout(Duration.ofSeconds(3)).build()) {
-            long begin = System.nanoTime();
-            FluxGateException e = assertThrows(FluxGateException.class, () -> client.check(new CheckRequest().userId("a")));
-            assertTrue(System.nanoTime() - begin < TimeUnit.SECONDS.toNanos(20));
-            assertFalse(e.getMessage().contains("127.0.0.1"), e.getMessage());
-            return e.code();
-        }
+        FluxGate client = FluxGate.builder(url, FluxGate.OnFailure.THROW).timeout(Duration.ofSeconds(3)).build();
+        long begin = System.nanoTime();
+        FluxGateException e = assertThrows(FluxGateException.class, () -> client.check(new CheckRequest().userId("a")));
+        assertTrue(System.nanoTime() - begin < TimeUnit.SECONDS.toNanos(20));
+        assertFalse(e.getMessage().contains("127.0.0.1"), e.getMessage());
+        return e.code();
     }
 
     @Test
@@ -151,20 +150,18 @@ class FluxGateTest {
         assertEquals(FluxGateException.Code.REFUSED, failure(serve("HTTP/1.1 307 Moved\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n", true)));
         String echo = "{\"detail\":\"token-of-a-gateway\\u001b[31m" + "y".repeat(1000) + "\"}";
         String url = serve("HTTP/1.1 403 Forbidden\r\nContent-Type: application/problem+json\r\nContent-Length: " + echo.length() + "\r\n\r\n" + echo, true);
-        try (FluxGate client = FluxGate.builder(url, FluxGate.OnFailure.THROW).token(Servers.TOKEN).build()) {
-            String message = assertThrows(FluxGateException.class, () -> client.check(new CheckRequest())).getMessage();
-            assertTrue(message.startsWith("the server answers 403: … [31myyy") && message.length() < 500, message);
-        }
+        FluxGate client = FluxGate.builder(url, FluxGate.OnFailure.THROW).token(Servers.TOKEN).build();
+        String message = assertThrows(FluxGateException.class, () -> client.check(new CheckRequest())).getMessage();
+        assertTrue(message.startsWith("the server answers 403: … [31myyy") && message.length() < 500, message);
     }
 
     @Test
     void boundsAndOptions() {
-        try (FluxGate client = FluxGate.builder(serve("", true), FluxGate.OnFailure.THROW).maxChecks(2).timeout(Duration.ofSeconds(2)).build()) {
-            List<CompletableFuture<Decision>> all = List.of(client.checkAsync(new CheckRequest()), client.checkAsync(new CheckRequest()), client.checkAsync(new CheckRequest()));
-            assertEquals(FluxGateException.Code.BUSY, assertThrows(FluxGateException.class, () -> FluxGate.await(all.get(2))).code());
-            assertEquals(FluxGateException.Code.TIMEOUT, assertThrows(FluxGateException.class, () -> FluxGate.await(all.get(0))).code());
-            assertEquals(FluxGateException.Code.TIMEOUT, assertThrows(FluxGateException.class, () -> client.check(new CheckRequest().timeout(Duration.ofMillis(50)))).code());
-        }
+        FluxGate client = FluxGate.builder(serve("", true), FluxGate.OnFailure.THROW).maxChecks(2).timeout(Duration.ofSeconds(2)).build();
+        List<CompletableFuture<Decision>> all = List.of(client.checkAsync(new CheckRequest()), client.checkAsync(new CheckRequest()), client.checkAsync(new CheckRequest()));
+        assertEquals(FluxGateException.Code.BUSY, assertThrows(FluxGateException.class, () -> FluxGate.await(all.get(2))).code());
+        assertEquals(FluxGateException.Code.TIMEOUT, assertThrows(FluxGateException.class, () -> FluxGate.await(all.get(0))).code());
+        assertEquals(FluxGateException.Code.TIMEOUT, assertThrows(FluxGateException.class, () -> client.check(new CheckRequest().timeout(Duration.ofMillis(50)))).code());
         for (String url : List.of("", "127.0.0.1:8080", "ftp://a", "http://", "http://user:hush@a", "http://a/?b", "http://a#b", "http://a b", "http://a/\u00e9")) {
             IllegalArgumentException e = assertThrows(IllegalArgumentException.class, () -> FluxGate.builder(url, FluxGate.OnFailure.ALLOW).build(), url);
             assertFalse(e.getMessage().contains("hush"));
