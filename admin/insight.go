@@ -48,11 +48,8 @@ const (
 	ScopeServer = "server"
 )
 
-// The ranges of a [LiveQuery].
-const (
-	RangeMinutes = "2m"
-	RangeHour    = "1h"
-)
+// RangeHour is the range of a [LiveQuery] over the last hour.
+const RangeHour = "1h"
 
 // LiveQuery is the query of GET /v1/live, which returns a [Live]. Its zero value is the last
 // two minutes of the fleet. A rule, and the last hour of a rule set, are known of a server
