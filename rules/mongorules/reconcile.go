@@ -27,10 +27,18 @@ func (s *Source) Reconcile(ctx context.Context, id string) (imported bool, err e
 			break
 		}
 	}
-	if err == nil || forbidden(err) { // other servers may have the permission
-		return imported, nil
+	overrides, failed := s.reconcileOverrides(ctx, id)
+	imported = imported || overrides
+	if forbidden(err) { // other servers may have the permission
+		err = nil
 	}
-	return false, fmt.Errorf("documents of rule set %q: %w", id, err)
+	if !forbidden(failed) {
+		err = errors.Join(err, failed)
+	}
+	if err != nil {
+		err = fmt.Errorf("documents of rule set %q: %w", id, err)
+	}
+	return imported, err
 }
 
 func (s *Source) reconcile(ctx context.Context, id string) (imported bool, err error) {
@@ -39,7 +47,9 @@ func (s *Source) reconcile(ctx context.Context, id string) (imported bool, err e
 		return false, err
 	}
 	if h != nil {
-		if mine, err := s.takeLease(ctx, h); err != nil && !forbidden(err) {
+		mine, err := s.takeLease(ctx, h)
+		s.leases.Store(id, mine)
+		if err != nil && !forbidden(err) {
 			return false, err
 		} else if !mine && h.Problem != "" {
 			return false, errors.New(h.Problem)
