@@ -90,6 +90,11 @@ func (d *Direct) overrides() (rules.OverrideEditor, error) {
 	if editor, ok := d.Editor.(rules.OverrideEditor); ok {
 		return editor, nil
 	}
+	if files, ok := d.Editor.(*readOnly); ok {
+		if source, ok := files.Files.(rules.Overrides); ok {
+			return readOnlyOverrides{source}, nil
+		}
+	}
 	return nil, rules.ErrNoOverrides
 }
 
@@ -134,7 +139,10 @@ func (d *Direct) PutOverrides(ctx context.Context, ruleSet string, changes []rul
 	written := 0
 	for part := range slices.Chunk(changes, rules.MaxPage) {
 		if done.Revision, err = source.PutOverrides(ctx, ruleSet, part); err != nil {
-			return nil, fmt.Errorf("%w (%d of %d were written before)", err, written, len(changes))
+			if written > 0 {
+				err = fmt.Errorf("%w (%d of %d were written before)", err, written, len(changes))
+			}
+			return nil, err
 		}
 		written += len(part)
 	}
