@@ -17,6 +17,7 @@ import (
 	"github.com/fluxgate/fluxgate/server/access"
 	"github.com/fluxgate/fluxgate/server/backend"
 	"github.com/fluxgate/fluxgate/server/config"
+	"github.com/fluxgate/fluxgate/server/insight"
 )
 
 // Health is the state of a server.
@@ -199,13 +200,13 @@ func (a *App) lastHealth() (status, reason string) {
 // server.
 func (a *App) watchHealth(ctx context.Context) {
 	for background.Sleep(ctx, healthInterval) == nil {
-		a.checkConfig()
+		a.checkConfig(ctx)
 		a.Health(ctx)
 	}
 }
 
 // checkConfig notes what a start would refuse now.
-func (a *App) checkConfig() {
+func (a *App) checkConfig(ctx context.Context) {
 	var warnings []string
 	var invalid *config.Error
 	if errors.As(a.config.Check(), &invalid) {
@@ -216,6 +217,11 @@ func (a *App) checkConfig() {
 	for _, s := range a.feed.rules.Status() {
 		if s.OverridesErr != nil {
 			warnings = append(warnings, fmt.Sprintf("rule set %s: %v", s.RuleSet, s.OverridesErr))
+		}
+	}
+	if a.watch.insight != nil {
+		if names := a.watch.insight.NotUnderstoodBy(ctx, insight.Overrides); len(names) > 0 {
+			warnings = append(warnings, fmt.Sprintf("%d servers do not apply overrides, such as %s: update them", len(names), names[0]))
 		}
 	}
 	a.warnings.Store(&warnings)

@@ -60,6 +60,7 @@ type settings struct {
 	bodyTimeout time.Duration
 	source      rules.Editor
 	store       store.Store
+	fleet       func() (insight.Fleet, error)
 	// counters and log are those of the API.
 	counters func(string) []admin.Counter
 	log      *slog.Logger
@@ -90,7 +91,7 @@ func start(t testing.TB, change ...func(*settings)) *rig {
 	do(t, err)
 	t.Cleanup(func() { do(t, loaded.Close()) })
 	recorder := insight.NewRecorder(insight.RecorderConfig{Engine: func() *fluxgate.Engine { return r.engine }})
-	r.insight = insight.New(recorder, insight.Config{})
+	r.insight = insight.New(recorder, insight.Config{Fleet: s.fleet})
 	r.engine, err = fluxgate.New(s.store, loaded, fluxgate.WithObserver(telemetry.New(telemetry.Config{Recorder: recorder})), fluxgate.WithOnFailure(rules.FailClosed), fluxgate.WithOverrides(overrides))
 	do(t, err)
 	r.op = admin.NewDirect(s.source, func() *fluxgate.Engine { return r.engine }, "")

@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/server/audit"
 	"github.com/fluxgate/fluxgate/server/config"
+	"github.com/fluxgate/fluxgate/server/insight"
 )
 
 func (a *API) registerOverrides() {
@@ -110,6 +112,9 @@ func decodeOverride(text json.RawMessage, ruleSet string) (rules.Override, error
 
 // changeOverrides makes changes and records them for the audit.
 func (a *API) changeOverrides(ctx context.Context, ruleSet string, changes []rules.Override, dryRun bool) (*admin.OverridesChanged, error) {
+	if err := a.overridesUnderstood(ctx, changes, dryRun); err != nil {
+		return nil, err
+	}
 	attempt := attemptOf(ctx)
 	attempt.sent = !dryRun
 	done, err := a.config.Operator.PutOverrides(ctx, ruleSet, changes, dryRun)
@@ -121,6 +126,19 @@ func (a *API) changeOverrides(ctx context.Context, ruleSet string, changes []rul
 		a.config.Changed(attempt.request)
 	}
 	return done, nil
+}
+
+// overridesUnderstood returns an error while a server would not apply overrides. They can be
+// deleted then.
+func (a *API) overridesUnderstood(ctx context.Context, changes []rules.Override, dryRun bool) error {
+	if a.config.Insight == nil || dryRun || !slices.ContainsFunc(changes, func(o rules.Override) bool { return !o.Deleted }) {
+		return nil
+	}
+	if names := a.config.Insight.NotUnderstoodBy(ctx, insight.Overrides); len(names) > 0 {
+		return admin.NewProblem(http.StatusConflict, admin.KindConflict, fmt.Sprintf(
+			"%d servers do not know overrides, such as %s: update them first. Nothing was changed.", len(names), names[0]))
+	}
+	return nil
 }
 
 // audited returns the changes for the audit, as many as there is room for.

@@ -1,15 +1,18 @@
 package adminapi_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/server/audit"
+	"github.com/fluxgate/fluxgate/server/insight"
 )
 
 // overriddenRules has a rule by user and one by API key.
@@ -169,5 +172,33 @@ func TestOverrides_Access(t *testing.T) {
 	r.send(t, http.MethodGet, yours+"/overrides/"+done.IDs[0], "").want(t, http.StatusNotFound)
 	if o, err := r.rules.Override(t.Context(), "mine", done.IDs[0]); err != nil || o.Author != "token:tenant" {
 		t.Errorf("%+v %v", o, err)
+	}
+}
+
+// fleet is the reports of other servers.
+type fleet map[string][]byte
+
+func (fleet) ID() string                                                { return "self" }
+func (fleet) WriteReport(context.Context, []byte, time.Duration) error  { return nil }
+func (f fleet) Reports(context.Context, int) (map[string][]byte, error) { return f, nil }
+
+// While a server runs that does not know overrides, they can only be deleted.
+func TestOverrides_OlderServer(t *testing.T) {
+	for report, want := range map[string]int{
+		`{"v":1,"name":"older"}`:                                     http.StatusConflict,
+		`{"v":1,"name":"older","understands":["until"]}`:             http.StatusConflict,
+		`{"v":1,"name":"newer","understands":["until","overrides"]}`: http.StatusOK,
+	} {
+		r := start(t, func(s *settings) {
+			s.fleet = func() (insight.Fleet, error) { return fleet{"another": []byte(report)}, nil }
+		})
+		r.create(t, mine, overriddenRules)
+		const change = `{"overrides":[{"ruleId":"user","identity":{"userId":"acme"},"times":2}]}`
+		got := r.send(t, http.MethodPut, mine+"/overrides", change).want(t, want)
+		if want != http.StatusOK && !strings.Contains(got.body, "older") {
+			t.Errorf("answers %s", got.body)
+		}
+		r.send(t, http.MethodPut, mine+"/overrides?dryRun=true", change).want(t, http.StatusOK)
+		r.send(t, http.MethodPut, mine+"/overrides", strings.Replace(change, `"times":2`, `"deleted":true`, 1)).want(t, http.StatusOK)
 	}
 }

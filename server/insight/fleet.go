@@ -126,6 +126,25 @@ func (i *Insight) problem(err error) string {
 		"The log of this server has the error."
 }
 
+// Overrides is what a server understands that applies overrides.
+const Overrides = "overrides"
+
+// understood names what this server understands, beyond what the first version of reports did.
+var understood = []string{Overrides, "until"}
+
+// NotUnderstoodBy returns the names of the other servers that do not understand something. Those
+// whose reports cannot be read are not among them.
+func (i *Insight) NotUnderstoodBy(ctx context.Context, what string) (names []string) {
+	others, _ := i.others(ctx)
+	for _, r := range others {
+		if !slices.Contains(r.Understands, what) {
+			names = append(names, r.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
 // selfID returns the id of this server in the fleet.
 func (i *Insight) selfID() string {
 	if i.config.Fleet != nil {

@@ -352,3 +352,20 @@ func TestFleet_Health(t *testing.T) {
 		}
 	})
 }
+
+// Servers say what they understand, and those of an earlier version do not.
+func TestFleet_NotUnderstoodBy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := new(reports)
+		sets := []*rules.Set{set(t, "api", perUser("r", 1))}
+		a := start(t, memory(t), insight.Config{Fleet: shared.as("a")}, sets)
+		start(t, memory(t), insight.Config{Fleet: shared.as("b")}, sets)
+		time.Sleep(5 * time.Second)
+		if names := a.NotUnderstoodBy(t.Context(), insight.Overrides); len(names) != 0 {
+			t.Errorf("overrides are not understood by %v", names)
+		}
+		if names := a.NotUnderstoodBy(t.Context(), "something new"); len(names) != 1 {
+			t.Errorf("something new is not understood by %v", names)
+		}
+	})
+}

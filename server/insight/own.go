@@ -18,6 +18,7 @@ func (i *Insight) own(now time.Time, rules, callers int) *report {
 	total := r.span([]*history{&r.total}, step, steps)
 	out := &report{
 		Version: reportVersion, Name: i.config.Name, Build: i.config.Version, Start: i.start.Unix(), At: now.UnixMilli(),
+		Understands:   understood,
 		Draining:      i.config.Draining != nil && i.config.Draining(),
 		reportedSteps: total.reportedSteps, Total: total.reportedSeries, Hour: r.span([]*history{&r.total}, hourStep, hourSteps),
 	}

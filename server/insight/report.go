@@ -39,16 +39,18 @@ const (
 // report is what a server says about itself in Redis. Other servers do not trust it.
 // Times are ages: clocks of servers differ.
 type report struct {
-	Version   int              `json:"v"`
-	Name      string           `json:"name"`
-	Build     string           `json:"build,omitempty"`
-	Start     int64            `json:"start"` // in unix seconds, by its own clock
-	At        int64            `json:"at"`    // in unix milliseconds
-	Draining  bool             `json:"draining,omitempty"`
-	Status    string           `json:"status,omitempty"`
-	Reason    string           `json:"reason,omitempty"`
-	Revisions map[string]int64 `json:"revisions,omitempty"`
-	Redis     []reportedNode   `json:"redis,omitempty"`
+	Version int    `json:"v"`
+	Name    string `json:"name"`
+	Build   string `json:"build,omitempty"`
+	Start   int64  `json:"start"` // in unix seconds, by its own clock
+	At      int64  `json:"at"`    // in unix milliseconds
+	// Understands names what a server of an earlier version may not know.
+	Understands []string         `json:"understands,omitempty"`
+	Draining    bool             `json:"draining,omitempty"`
+	Status      string           `json:"status,omitempty"`
+	Reason      string           `json:"reason,omitempty"`
+	Revisions   map[string]int64 `json:"revisions,omitempty"`
+	Redis       []reportedNode   `json:"redis,omitempty"`
 	reportedSteps
 	Total    reportedSeries   `json:"total"`
 	RuleSets []reportedSet    `json:"sets,omitempty"`
