@@ -2,12 +2,14 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
@@ -136,6 +138,9 @@ func (d *Direct) PutOverrides(ctx context.Context, ruleSet string, changes []rul
 	if dryRun {
 		return done, nil
 	}
+	if err := removeEnded(ctx, source, ruleSet); err != nil {
+		return nil, err
+	}
 	written := 0
 	for part := range slices.Chunk(changes, rules.MaxPage) {
 		if done.Revision, err = source.PutOverrides(ctx, ruleSet, part); err != nil {
@@ -147,6 +152,37 @@ func (d *Direct) PutOverrides(ctx context.Context, ruleSet string, changes []rul
 		written += len(part)
 	}
 	return done, nil
+}
+
+const (
+	// keepEnded is how long an override stays in the source after its end.
+	keepEnded = 7 * 24 * time.Hour
+	// mostRemoved is how many of them a change removes.
+	mostRemoved = 100
+)
+
+// removeEnded deletes overrides that have ended long ago: they count as others do.
+func removeEnded(ctx context.Context, source rules.OverrideEditor, ruleSet string) error {
+	page, err := source.ListOverrides(ctx, ruleSet, "", mostRemoved) // those that end first
+	if err != nil {
+		return err
+	}
+	var ended []rules.Override
+	for _, o := range page.Overrides {
+		if !o.Until.IsZero() && time.Since(o.Until) > keepEnded {
+			ended = append(ended, rules.Override{
+				RuleSetID: ruleSet, RuleID: o.RuleID, Identity: o.Identity, Author: "fluxgate", Revision: o.Revision, Deleted: true,
+			})
+		}
+	}
+	if len(ended) == 0 {
+		return nil
+	}
+	var moved *rules.OverrideConflictError
+	if _, err = source.PutOverrides(ctx, ruleSet, ended); errors.As(err, &moved) || errors.Is(err, ErrReadOnly) {
+		err = nil // another change has removed them
+	}
+	return err
 }
 
 // checkOverrides returns all that is wrong with changes.
