@@ -114,10 +114,8 @@ func (s *Source) importOverridesOnce(ctx context.Context, ruleSet string) (impor
 
 // noteInvalid records for all servers which documents are not valid, and returns the error.
 func (s *Source) noteInvalid(ctx context.Context, h *overrideHead, problems []error) (err error) {
-	const most = 3
 	note := ""
-	if len(problems) > 0 {
-		err = fmt.Errorf("%d %w: %w", len(problems), errInvalidOverrides, errors.Join(problems[:min(most, len(problems))]...))
+	if err = invalidOverrides(problems); err != nil {
 		note = err.Error()
 	}
 	if note == h.Problem {
@@ -128,6 +126,15 @@ func (s *Source) noteInvalid(ctx context.Context, h *overrideHead, problems []er
 			bson.M{"$set": bson.M{"problem": note}, "$setOnInsert": bson.M{revisionField: int64(0)}}, options.UpdateOne().SetUpsert(true))
 		return err
 	}))
+}
+
+// invalidOverrides returns the error about documents, if there are any.
+func invalidOverrides(problems []error) error {
+	const most = 3
+	if len(problems) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d %w: %w", len(problems), errInvalidOverrides, errors.Join(problems[:min(most, len(problems))]...))
 }
 
 // deletions returns the changes that delete overrides whose documents are missing. An entry

@@ -224,6 +224,9 @@ func TestOverrides_InvalidDocuments(t *testing.T) {
 			}
 		}
 	}
+	if err := other.Examine(t.Context(), setID); !errors.Is(err, errInvalidOverrides) {
+		t.Errorf("Examine returns %v", err)
+	}
 	f.wantOverrides("acme=2", "bolt=3", "core=4")
 	f.editOverride(bson.M{"identity.userId": "acme"}, set("times", 5))
 	_, err = f.current().overrides.DeleteMany(t.Context(), bson.M{"_id": bson.M{"$in": bson.A{second, without}}})

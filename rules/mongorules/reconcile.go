@@ -146,8 +146,8 @@ func (s *Source) noteProblem(ctx context.Context, h *head, problem string) error
 	return s.update(ctx, "noting the problem of an edit", h, bson.M{"$set": bson.M{"problem": problem}})
 }
 
-// Examine returns why an edit of the documents of a rule set cannot be
-// imported, or nil. Unlike [Source.Reconcile] it changes nothing.
+// Examine returns why an edit of the documents of a rule set or of its overrides
+// cannot be imported, or nil. Unlike [Source.Reconcile] it changes nothing.
 func (s *Source) Examine(ctx context.Context, id string) error {
 	h, err := s.fetchHead(ctx, id)
 	if err != nil {
@@ -157,5 +157,12 @@ func (s *Source) Examine(ctx context.Context, id string) error {
 	if err == nil && b.hasEdits() {
 		_, err = b.merge()
 	}
-	return err
+	overrides, failed := s.fetchOverrideHead(ctx, id)
+	if failed == nil {
+		var edits *overrideEdits
+		if edits, failed = s.overrideEdits(ctx, &overrides); failed == nil {
+			failed = invalidOverrides(edits.problems)
+		}
+	}
+	return errors.Join(err, failed)
 }
