@@ -2,8 +2,10 @@ package adminapi_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -200,5 +202,61 @@ func TestOverrides_OlderServer(t *testing.T) {
 		}
 		r.send(t, http.MethodPut, mine+"/overrides?dryRun=true", change).want(t, http.StatusOK)
 		r.send(t, http.MethodPut, mine+"/overrides", strings.Replace(change, `"times":2`, `"deleted":true`, 1)).want(t, http.StatusOK)
+	}
+}
+
+// An override is for the caller that is spelled like this, and for no other.
+func TestOverrides_Spellings(t *testing.T) {
+	r := start(t)
+	r.create(t, mine, `{"id":"mine","rules":[{"id":"user","limitScope":"USER_ID","bands":[{"capacity":10,"refill":"24h"}]},
+		{"id":"both","limitScope":"COMPOSITE","compositeKeyFields":["userId","attr:tenant"],"bands":[{"capacity":10,"refill":"24h"}]}]}`)
+	users := []string{
+		"acme", "Acme", "acme ", " acme", "ac me", "acme\t", "acme\n", "acme:x", "acme|x", "acme/x", "acme,x", "{acme}", "*", "%61cme", "acme\x00", "acme\u0000x",
+		"caf\u00e9", "cafe\u0301", "\ufb01", "fi", "a\u200bcme", "\u202eemca", "АСМЕ", strings.Repeat("x", 1<<10), strings.Repeat("x", 1<<10-1) + "y",
+	}
+	for i, user := range users {
+		body, err := json.Marshal(map[string]any{"overrides": []any{map[string]any{"ruleId": "user", "identity": map[string]string{"userId": user}, "times": i + 2}}})
+		do(t, err)
+		r.send(t, http.MethodPut, mine+"/overrides", string(body)).want(t, http.StatusOK)
+	}
+	for i, user := range users {
+		if got := r.limit(t, "user", fluxgate.Request{UserID: user}); got != int64(10*(i+2)) {
+			t.Errorf("%.20q has the limit %d, not %d", user, got, 10*(i+2))
+		}
+	}
+	for _, user := range []string{"acme  ", "ACME", "ac", "acme:", "cafe", "x"} {
+		if got := r.limit(t, "user", fluxgate.Request{UserID: user}); got != 10 {
+			t.Errorf("%q has the limit %d, not 10", user, got)
+		}
+	}
+	pairs := [][2]string{{"a", "bc"}, {"ab", "c"}, {"a:b", "c"}, {"a", "b:c"}, {"c", "ab"}}
+	for i, p := range pairs {
+		body, err := json.Marshal(map[string]any{"overrides": []any{map[string]any{"ruleId": "both", "identity": map[string]string{"userId": p[0], "attr:tenant": p[1]}, "times": i + 2}}})
+		do(t, err)
+		r.send(t, http.MethodPut, mine+"/overrides", string(body)).want(t, http.StatusOK)
+	}
+	for i, p := range pairs {
+		if got := r.limit(t, "both", fluxgate.Request{UserID: p[0], Attributes: map[string]string{"tenant": p[1]}}); got != int64(10*(i+2)) {
+			t.Errorf("%q has the limit %d, not %d", p, got, 10*(i+2))
+		}
+	}
+	for _, identity := range []string{`{"userId":"` + strings.Repeat("x", 8<<10) + `"}`, `{"userId":""}`, `{"userId":"a","ip":"192.0.2.1"}`, `{"userId":["a"]}`, `[]`, `"a"`} {
+		r.send(t, http.MethodPut, mine+"/overrides", `{"overrides":[{"ruleId":"user","identity":`+identity+`,"times":2}]}`).want(t, http.StatusUnprocessableEntity)
+	}
+}
+
+// No factor makes numbers that are not exact.
+func TestOverrides_Factors(t *testing.T) {
+	r := start(t)
+	r.create(t, mine, overriddenRules)
+	for times, want := range map[string]int64{
+		"0.001": 1, "0.1": 1, "0.199": 1, "0.2": 2, "1.999": 19, "1e1": 0, "2.0": 20, "0": 0, "-0.5": 0, "0.0001": 0, "1.2345": 0, "1e400": 0,
+		"9223372036854775.807": 0, "9223372036854775807": 0, "9223372036854775.808": 0, "1844674407370955.162": 0, "NaN": 0, "true": 0, "[2]": 0, "100000": 1_000_000,
+	} {
+		got := r.send(t, http.MethodPut, mine+"/overrides", `{"overrides":[{"ruleId":"user","identity":{"userId":`+strconv.Quote("u"+times)+`},"times":`+times+`}]}`)
+		now := r.limit(t, "user", fluxgate.Request{UserID: "u" + times})
+		if want == 0 && (got.status < 400 || got.status > 422 || now != 10) || want > 0 && (got.status != http.StatusOK || now != want) {
+			t.Errorf("times %s is answered with %d, and the limit is %d, want %d: %s", times, got.status, now, want, got.body)
+		}
 	}
 }
