@@ -137,7 +137,7 @@ type Mongo struct {
 	// Database is the database with the rules. If the URI names a database, that is
 	// the default.
 	Database string `key:"database"`
-	// Collection is the collection with the rules. The names of the other
-	// collections begin with its name.
+	// Collection is the collection with the rules. The other collections are named
+	// after it: for rate_limit_rules that of overrides is rate_limit_overrides.
 	Collection string `key:"collection"`
 }
