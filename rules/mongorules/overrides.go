@@ -261,7 +261,8 @@ func (s *Source) commitOverrides(ctx context.Context, ruleSet string, changes []
 		if revision, err = s.tryOverrides(ctx, ruleSet, changes); !errors.Is(err, errOverridesChanged) {
 			return revision, err
 		}
-		if err := background.Sleep(ctx, rand.N(20*time.Millisecond)); err != nil {
+		pause := rand.N(20 * time.Millisecond) //nolint:gosec // writers only have to differ
+		if err := background.Sleep(ctx, pause); err != nil {
 			return 0, err
 		}
 	}

@@ -49,11 +49,12 @@ func (s *Source) reconcile(ctx context.Context, id string) (imported bool, err e
 	if h != nil {
 		mine, err := s.takeLease(ctx, h)
 		s.leases.Store(id, mine)
-		if err != nil && !forbidden(err) {
+		switch {
+		case err != nil && !forbidden(err):
 			return false, err
-		} else if !mine && h.Problem != "" {
+		case !mine && h.Problem != "":
 			return false, errors.New(h.Problem)
-		} else if !mine && err == nil {
+		case !mine && err == nil:
 			return false, nil
 		} // if it is forbidden, no server has the lease: look for an edit that is not imported
 	}
