@@ -48,12 +48,13 @@ func newDesk(t testing.TB, source ...rules.Editor) *desk {
 	if len(source) > 0 {
 		editor = source[0]
 	}
-	loaded, err := reload.Start(t.Context(), editor, reload.Config{Strategy: reload.Polling, FirstWait: time.Minute})
-	do(t, err)
-	t.Cleanup(func() { do(t, loaded.Close()) })
 	store, err := memstore.New(memstore.Config{})
 	do(t, err)
-	d.engine, err = fluxgate.New(store, loaded)
+	overrides := fluxgate.NewOverrides(store, 0)
+	loaded, err := reload.Start(t.Context(), editor, reload.Config{Strategy: reload.Polling, FirstWait: time.Minute, Overrides: overrides})
+	do(t, err)
+	t.Cleanup(func() { do(t, loaded.Close()) })
+	d.engine, err = fluxgate.New(store, loaded, fluxgate.WithOverrides(overrides))
 	do(t, err)
 	d.direct = admin.NewDirect(editor, func() *fluxgate.Engine { return d.engine }, "")
 

@@ -2,12 +2,14 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
@@ -90,6 +92,11 @@ func (d *Direct) overrides() (rules.OverrideEditor, error) {
 	if editor, ok := d.Editor.(rules.OverrideEditor); ok {
 		return editor, nil
 	}
+	if files, ok := d.Editor.(*readOnly); ok {
+		if source, ok := files.Files.(rules.Overrides); ok {
+			return readOnlyOverrides{source}, nil
+		}
+	}
 	return nil, rules.ErrNoOverrides
 }
 
@@ -124,9 +131,6 @@ func (d *Direct) PutOverrides(ctx context.Context, ruleSet string, changes []rul
 	if err := d.checkOverrides(ctx, engine.Overrides(), ruleSet, changes); err != nil {
 		return nil, err
 	}
-	if err := d.understood(ctx, []string{rules.FeatureOverrides}, "it would not apply them: upgrade it first"); err != nil {
-		return nil, err
-	}
 	done := &OverridesChanged{IDs: make([]string, len(changes))}
 	for i := range changes {
 		done.IDs[i] = changes[i].ID()
@@ -134,14 +138,51 @@ func (d *Direct) PutOverrides(ctx context.Context, ruleSet string, changes []rul
 	if dryRun {
 		return done, nil
 	}
+	if err := removeEnded(ctx, source, ruleSet); err != nil {
+		return nil, err
+	}
 	written := 0
 	for part := range slices.Chunk(changes, rules.MaxPage) {
 		if done.Revision, err = source.PutOverrides(ctx, ruleSet, part); err != nil {
-			return nil, fmt.Errorf("%w (%d of %d were written before)", err, written, len(changes))
+			if written > 0 {
+				err = fmt.Errorf("%w (%d of %d were written before)", err, written, len(changes))
+			}
+			return nil, err
 		}
 		written += len(part)
 	}
 	return done, nil
+}
+
+const (
+	// keepEnded is how long an override stays in the source after its end.
+	keepEnded = 7 * 24 * time.Hour
+	// mostRemoved is how many of them a change removes.
+	mostRemoved = 100
+)
+
+// removeEnded deletes overrides that have ended long ago: they count as others do.
+func removeEnded(ctx context.Context, source rules.OverrideEditor, ruleSet string) error {
+	page, err := source.ListOverrides(ctx, ruleSet, "", mostRemoved) // those that end first
+	if err != nil {
+		return err
+	}
+	var ended []rules.Override
+	for _, o := range page.Overrides {
+		if !o.Until.IsZero() && time.Since(o.Until) > keepEnded {
+			ended = append(ended, rules.Override{
+				RuleSetID: ruleSet, RuleID: o.RuleID, Identity: o.Identity, Author: "fluxgate", Revision: o.Revision, Deleted: true,
+			})
+		}
+	}
+	if len(ended) == 0 {
+		return nil
+	}
+	var moved *rules.OverrideConflictError
+	if _, err = source.PutOverrides(ctx, ruleSet, ended); errors.As(err, &moved) || errors.Is(err, ErrReadOnly) {
+		err = nil // another change has removed them
+	}
+	return err
 }
 
 // checkOverrides returns all that is wrong with changes.

@@ -21,7 +21,9 @@ func folder(t testing.TB, sets map[string]int) (string, rules.Editor) {
 	for id, capacity := range sets {
 		write(t, dir, id, capacity)
 	}
-	files, err := filerules.Open(dir, filerules.Config{Settle: time.Millisecond})
+	overrides := filepath.Join(t.TempDir(), "overrides.csv")
+	do(t, os.WriteFile(overrides, []byte("ruleSet,rule,userId,times,reason\nmine,mine-0,acme,2.5,launch\n"), 0o600))
+	files, err := filerules.Open(dir, filerules.Config{Settle: time.Millisecond, Overrides: overrides})
 	do(t, err)
 	return dir, admin.ReadOnly(files)
 }
@@ -118,6 +120,23 @@ func TestReadOnly_OverServer(t *testing.T) {
 		var p *admin.Problem
 		if !errors.Is(err, admin.ErrReadOnly) || !errors.As(err, &p) || p.Status != 409 || p.Kind != admin.KindReadOnly {
 			t.Errorf("%s: %v", what, err)
+		}
+	}
+	page, err := d.client.ListOverrides(ctx, "mine", "", 0)
+	if err != nil || len(page.Overrides) != 1 || page.Overrides[0].Times != 2_500 {
+		t.Fatalf("the overrides are %+v (%v)", page, err)
+	}
+	o := page.Overrides[0]
+	if one, err := d.client.Override(ctx, "mine", o.ID()); err != nil || one.Reason != "launch" {
+		t.Errorf("the override is %+v (%v)", one, err)
+	}
+	for _, change := range []rules.Override{
+		{RuleID: o.RuleID, Identity: o.Identity, Times: 3_000}, {RuleID: o.RuleID, Identity: o.Identity, Deleted: true},
+	} {
+		var p *admin.Problem
+		_, err := d.client.PutOverrides(ctx, "mine", []rules.Override{change}, false)
+		if !errors.Is(err, admin.ErrReadOnly) || !errors.As(err, &p) || p.Status != 409 {
+			t.Errorf("a change of an override: %v", err)
 		}
 	}
 	if revision, err := d.client.Put(ctx, v.RuleSet, by(v.Revision, "")); err != nil || revision != v.Revision {

@@ -53,9 +53,7 @@ func (a *App) adminAPI() (*adminapi.API, error) {
 		return nil, err
 	}
 	operator := admin.NewDirect(editor, a.plane.Engine, c.RateLimit.DefaultRuleSetID)
-	if live := a.watch.insight; live != nil {
-		operator.Fleet = func(ctx context.Context) []admin.Server { return live.Fleet(ctx, insight.Everything()).Servers }
-	}
+	operator.Fleet = a.fleet
 	return adminapi.New(adminapi.Config{
 		Operator: operator,
 		Guard:    a.edge.guard,
@@ -77,4 +75,12 @@ func (a *App) reloadRules(r *http.Request) {
 	if err := a.feed.rules.Reload(ctx); err != nil {
 		a.log.Warn("rules changed, but this server cannot load them yet: the old rules stay in effect", "error", err)
 	}
+}
+
+// fleet returns the servers that report what they understand.
+func (a *App) fleet(ctx context.Context) []admin.Server {
+	if a.watch.insight == nil {
+		return nil
+	}
+	return a.watch.insight.Fleet(ctx, insight.Everything()).Servers
 }

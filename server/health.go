@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate/internal/background"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/reload"
 	"github.com/fluxgate/fluxgate/rules/xdsrules"
 	"github.com/fluxgate/fluxgate/server/access"
@@ -198,13 +199,13 @@ func (a *App) lastHealth() (status, reason string) {
 // server.
 func (a *App) watchHealth(ctx context.Context) {
 	for background.Sleep(ctx, healthInterval) == nil {
-		a.checkConfig()
+		a.checkConfig(ctx)
 		a.Health(ctx)
 	}
 }
 
 // checkConfig notes what a start would refuse now.
-func (a *App) checkConfig() {
+func (a *App) checkConfig(ctx context.Context) {
 	var warnings []string
 	var invalid *config.Error
 	if errors.As(a.config.Check(), &invalid) {
@@ -215,6 +216,11 @@ func (a *App) checkConfig() {
 	for _, s := range a.feed.rules.Status() {
 		if s.OverridesErr != nil {
 			warnings = append(warnings, fmt.Sprintf("rule set %s: %v", s.RuleSet, s.OverridesErr))
+		}
+	}
+	for _, s := range a.fleet(ctx) {
+		if missing := rules.NotUnderstood([]string{rules.FeatureOverrides}, s.Understands); len(missing) > 0 {
+			warnings = append(warnings, fmt.Sprintf("server %s (version %s) does not apply overrides: upgrade it", s.Name, s.Version))
 		}
 	}
 	a.warnings.Store(&warnings)

@@ -239,3 +239,21 @@ func TestDoctor_EnvoyFiles(t *testing.T) {
 		t.Errorf("config check: %d\n%s", code, errs)
 	}
 }
+
+// The doctor names overrides that do not fit their rules, or cannot be read.
+func TestDoctor_Overrides(t *testing.T) {
+	dir := t.TempDir()
+	rules := write(t, dir, "rules.yaml", "id: api-limits\nrules:\n  - {id: user, limitScope: USER_ID, bands: [{capacity: 10, refill: 1h}]}\n")
+	for content, says := range map[string]string{
+		"api-limits,user,acme,2":                                   "has 1, and they fit their rules",
+		"api-limits,user,acme,2\napi-limits,gone,acme,2":           "1 of 2 overrides do not fit and are not applied",
+		"api-limits,user,acme,2\napi-limits,user,bolt,99999999999": "1 of 2 overrides do not fit and are not applied",
+		"api-limits,user,acme,many":                                "line 2, column times",
+	} {
+		overrides := write(t, dir, "overrides.csv", "ruleSet,rule,userId,times\n"+content+"\n")
+		_, out, errs := call(t, append([]string{"doctor", "--set", "rules.overrides-file=" + overrides}, inMemory(rules)...)...)
+		if !strings.Contains(tidy(out), says) {
+			t.Errorf("%s: want %q in\n%s%s", content, says, out, errs)
+		}
+	}
+}

@@ -43,7 +43,7 @@ code is 1 if a log cannot be read to its end, or has no line that can be parsed.
 
 --field names the fields of JSON lines that have the parts of a request: time, ip, method, path, host, user, apiKey,
 status, request (a line such as GET /path HTTP/1.1), cost, header.NAME, attr.NAME and cost.MEASURE. Other parts are
-looked up under common names. API keys are never shown.`,
+looked up under common names. API keys are never shown. Overrides are not applied.`,
 		Example: `  fluxgate simulate --rules proposed.yaml --log /var/log/nginx/access.log*
   fluxgate simulate --rules proposed.yaml --against current.yaml --log access.log
   fluxgate simulate --rules proposed.yaml --against http://127.0.0.1:9090 --log access.log

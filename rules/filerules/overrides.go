@@ -64,11 +64,13 @@ func (s *Source) OverrideChanges(ctx context.Context, ruleSet string, after int6
 
 // Override implements [rules.Overrides], for the last valid content of the file.
 func (s *Source) Override(ctx context.Context, ruleSet, id string) (rules.Override, error) {
+	_, _ = s.overrides.update(ctx) // its error is that of OverrideRevisions
 	return s.overrides.Override(ctx, ruleSet, id)
 }
 
 // ListOverrides implements [rules.Overrides], for the last valid content of the file.
 func (s *Source) ListOverrides(ctx context.Context, ruleSet, after string, limit int) (rules.OverridePage, error) {
+	_, _ = s.overrides.update(ctx) // its error is that of OverrideRevisions
 	return s.overrides.ListOverrides(ctx, ruleSet, after, limit)
 }
 

@@ -14,6 +14,10 @@
 //     there is none, is the rule id. FluxGate inserts documents under the rule
 //     id, or under ruleSetId/ruleId if another document has that _id.
 //
+// Overrides are in two more collections: rate_limit_overrides has one document per
+// override, and rate_limit_overrides_log the same overrides and deletions by revision,
+// which servers read, and one document per rule set with the last revision.
+//
 // # A change
 //
 // A change replaces the head if it is still at the revision that the change is
@@ -57,6 +61,19 @@
 //
 // API keys in plain text are replaced by their digests. Unknown fields are kept.
 // Documents that exist before the first revision become revision 1.
+//
+// # Documents of overrides
+//
+// A document has ruleSetId, ruleId, identity, times or bands, until and reason. Other
+// programs insert, edit and delete documents; their _id can be anything. The server that
+// holds the lease of the rule set reads them all and imports each difference as a change of
+// that override by the author "external". A document that is not valid changes nothing, and
+// Reconcile of every server returns an error that names it. So does a second document of an
+// override. An API key in plain text is replaced by its digest.
+//
+// A change of overrides is one atomic write of the rule set's document in the log, which has
+// the change until the log and the documents are written. Deletions of the last minute, and as
+// many as there are overrides and 1,000 more, stay in the log.
 //
 // # Limits of documents
 //

@@ -263,7 +263,7 @@ func TestEdit_Invalid(t *testing.T) {
 				_, err := f.current().heads.UpdateOne(t.Context(), bson.D{}, set("lease", lease{leaseHolder + "another server", time.Now().Add(time.Hour).UnixMilli()}))
 				return err
 			}())
-			if err := reconcile(t.Context(), other); err == nil || !strings.Contains(err.Error(), tc.want) || len(did) != 1 {
+			if err := reconcile(t.Context(), other); err == nil || !strings.Contains(err.Error(), tc.want) || len(did) != 2 {
 				t.Errorf("Reconcile without the lease: %v, after %q", err, did)
 			}
 			if err := f.Examine(t.Context(), setID); err == nil || !strings.Contains(err.Error(), tc.want) {

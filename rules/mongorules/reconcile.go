@@ -27,10 +27,18 @@ func (s *Source) Reconcile(ctx context.Context, id string) (imported bool, err e
 			break
 		}
 	}
-	if err == nil || forbidden(err) { // other servers may have the permission
-		return imported, nil
+	overrides, failed := s.reconcileOverrides(ctx, id)
+	imported = imported || overrides
+	if forbidden(err) { // other servers may have the permission
+		err = nil
 	}
-	return false, fmt.Errorf("documents of rule set %q: %w", id, err)
+	if !forbidden(failed) {
+		err = errors.Join(err, failed)
+	}
+	if err != nil {
+		err = fmt.Errorf("documents of rule set %q: %w", id, err)
+	}
+	return imported, err
 }
 
 func (s *Source) reconcile(ctx context.Context, id string) (imported bool, err error) {
@@ -39,11 +47,14 @@ func (s *Source) reconcile(ctx context.Context, id string) (imported bool, err e
 		return false, err
 	}
 	if h != nil {
-		if mine, err := s.takeLease(ctx, h); err != nil && !forbidden(err) {
+		mine, err := s.takeLease(ctx, h)
+		s.leases.Store(id, mine)
+		switch {
+		case err != nil && !forbidden(err):
 			return false, err
-		} else if !mine && h.Problem != "" {
+		case !mine && h.Problem != "":
 			return false, errors.New(h.Problem)
-		} else if !mine && err == nil {
+		case !mine && err == nil:
 			return false, nil
 		} // if it is forbidden, no server has the lease: look for an edit that is not imported
 	}
@@ -136,8 +147,8 @@ func (s *Source) noteProblem(ctx context.Context, h *head, problem string) error
 	return s.update(ctx, "noting the problem of an edit", h, bson.M{"$set": bson.M{"problem": problem}})
 }
 
-// Examine returns why an edit of the documents of a rule set cannot be
-// imported, or nil. Unlike [Source.Reconcile] it changes nothing.
+// Examine returns why an edit of the documents of a rule set or of its overrides
+// cannot be imported, or nil. Unlike [Source.Reconcile] it changes nothing.
 func (s *Source) Examine(ctx context.Context, id string) error {
 	h, err := s.fetchHead(ctx, id)
 	if err != nil {
@@ -147,5 +158,12 @@ func (s *Source) Examine(ctx context.Context, id string) error {
 	if err == nil && b.hasEdits() {
 		_, err = b.merge()
 	}
-	return err
+	overrides, failed := s.fetchOverrideHead(ctx, id)
+	if failed == nil {
+		var edits *overrideEdits
+		if edits, failed = s.overrideEdits(ctx, &overrides); failed == nil {
+			failed = invalidOverrides(edits.problems)
+		}
+	}
+	return errors.Join(err, failed)
 }

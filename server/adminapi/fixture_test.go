@@ -2,6 +2,7 @@ package adminapi_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -60,6 +61,7 @@ type settings struct {
 	bodyTimeout time.Duration
 	source      rules.Editor
 	store       store.Store
+	fleet       func() (insight.Fleet, error)
 	// counters and log are those of the API.
 	counters func(string) []admin.Counter
 	log      *slog.Logger
@@ -90,10 +92,11 @@ func start(t testing.TB, change ...func(*settings)) *rig {
 	do(t, err)
 	t.Cleanup(func() { do(t, loaded.Close()) })
 	recorder := insight.NewRecorder(insight.RecorderConfig{Engine: func() *fluxgate.Engine { return r.engine }})
-	r.insight = insight.New(recorder, insight.Config{})
+	r.insight = insight.New(recorder, insight.Config{Fleet: s.fleet})
 	r.engine, err = fluxgate.New(s.store, loaded, fluxgate.WithObserver(telemetry.New(telemetry.Config{Recorder: recorder})), fluxgate.WithOnFailure(rules.FailClosed), fluxgate.WithOverrides(overrides))
 	do(t, err)
 	r.op = admin.NewDirect(s.source, func() *fluxgate.Engine { return r.engine }, "")
+	r.op.Fleet = func(ctx context.Context) []admin.Server { return r.insight.Fleet(ctx, insight.Everything()).Servers }
 	r.api, err = adminapi.New(adminapi.Config{
 		Operator: r.op, Guard: guard, Audit: r.audit, Rate: s.rate, BodyTimeout: s.bodyTimeout, Counters: s.counters, Insight: r.insight, Logger: s.log,
 		Changed: func(q *http.Request) {

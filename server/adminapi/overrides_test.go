@@ -1,15 +1,20 @@
 package adminapi_test
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/server/audit"
+	"github.com/fluxgate/fluxgate/server/insight"
 )
 
 // overriddenRules has a rule by user and one by API key.
@@ -169,5 +174,89 @@ func TestOverrides_Access(t *testing.T) {
 	r.send(t, http.MethodGet, yours+"/overrides/"+done.IDs[0], "").want(t, http.StatusNotFound)
 	if o, err := r.rules.Override(t.Context(), "mine", done.IDs[0]); err != nil || o.Author != "token:tenant" {
 		t.Errorf("%+v %v", o, err)
+	}
+}
+
+// fleet is the reports of other servers.
+type fleet map[string][]byte
+
+func (fleet) ID() string                                                { return "self" }
+func (fleet) WriteReport(context.Context, []byte, time.Duration) error  { return nil }
+func (f fleet) Reports(context.Context, int) (map[string][]byte, error) { return f, nil }
+
+// While a server runs that does not know overrides, they can only be deleted.
+func TestOverrides_OlderServer(t *testing.T) {
+	for report, want := range map[string]int{
+		`{"v":1,"name":"older"}`:                                     http.StatusConflict,
+		`{"v":1,"name":"older","understands":["until"]}`:             http.StatusConflict,
+		`{"v":1,"name":"newer","understands":["until","overrides"]}`: http.StatusOK,
+	} {
+		r := start(t, func(s *settings) {
+			s.fleet = func() (insight.Fleet, error) { return fleet{"another": []byte(report)}, nil }
+		})
+		r.create(t, mine, overriddenRules)
+		const change = `{"overrides":[{"ruleId":"user","identity":{"userId":"acme"},"times":2}]}`
+		got := r.send(t, http.MethodPut, mine+"/overrides", change).want(t, want)
+		if want != http.StatusOK && !strings.Contains(got.body, "older") {
+			t.Errorf("answers %s", got.body)
+		}
+		r.send(t, http.MethodPut, mine+"/overrides?dryRun=true", change).want(t, http.StatusOK)
+		r.send(t, http.MethodPut, mine+"/overrides", strings.Replace(change, `"times":2`, `"deleted":true`, 1)).want(t, http.StatusOK)
+	}
+}
+
+// An override is for the caller that is spelled like this, and for no other.
+func TestOverrides_Spellings(t *testing.T) {
+	r := start(t)
+	r.create(t, mine, `{"id":"mine","rules":[{"id":"user","limitScope":"USER_ID","bands":[{"capacity":10,"refill":"24h"}]},
+		{"id":"both","limitScope":"COMPOSITE","compositeKeyFields":["userId","attr:tenant"],"bands":[{"capacity":10,"refill":"24h"}]}]}`)
+	users := []string{
+		"acme", "Acme", "acme ", " acme", "ac me", "acme\t", "acme\n", "acme:x", "acme|x", "acme/x", "acme,x", "{acme}", "*", "%61cme", "acme\x00", "acme\u0000x",
+		"caf\u00e9", "cafe\u0301", "\ufb01", "fi", "a\u200bcme", "\u202eemca", "АСМЕ", strings.Repeat("x", 1<<10), strings.Repeat("x", 1<<10-1) + "y",
+	}
+	for i, user := range users {
+		body, err := json.Marshal(map[string]any{"overrides": []any{map[string]any{"ruleId": "user", "identity": map[string]string{"userId": user}, "times": i + 2}}})
+		do(t, err)
+		r.send(t, http.MethodPut, mine+"/overrides", string(body)).want(t, http.StatusOK)
+	}
+	for i, user := range users {
+		if got := r.limit(t, "user", fluxgate.Request{UserID: user}); got != int64(10*(i+2)) {
+			t.Errorf("%.20q has the limit %d, not %d", user, got, 10*(i+2))
+		}
+	}
+	for _, user := range []string{"acme  ", "ACME", "ac", "acme:", "cafe", "x"} {
+		if got := r.limit(t, "user", fluxgate.Request{UserID: user}); got != 10 {
+			t.Errorf("%q has the limit %d, not 10", user, got)
+		}
+	}
+	pairs := [][2]string{{"a", "bc"}, {"ab", "c"}, {"a:b", "c"}, {"a", "b:c"}, {"c", "ab"}}
+	for i, p := range pairs {
+		body, err := json.Marshal(map[string]any{"overrides": []any{map[string]any{"ruleId": "both", "identity": map[string]string{"userId": p[0], "attr:tenant": p[1]}, "times": i + 2}}})
+		do(t, err)
+		r.send(t, http.MethodPut, mine+"/overrides", string(body)).want(t, http.StatusOK)
+	}
+	for i, p := range pairs {
+		if got := r.limit(t, "both", fluxgate.Request{UserID: p[0], Attributes: map[string]string{"tenant": p[1]}}); got != int64(10*(i+2)) {
+			t.Errorf("%q has the limit %d, not %d", p, got, 10*(i+2))
+		}
+	}
+	for _, identity := range []string{`{"userId":"` + strings.Repeat("x", 8<<10) + `"}`, `{"userId":""}`, `{"userId":"a","ip":"192.0.2.1"}`, `{"userId":["a"]}`, `[]`, `"a"`} {
+		r.send(t, http.MethodPut, mine+"/overrides", `{"overrides":[{"ruleId":"user","identity":`+identity+`,"times":2}]}`).want(t, http.StatusUnprocessableEntity)
+	}
+}
+
+// No factor makes numbers that are not exact.
+func TestOverrides_Factors(t *testing.T) {
+	r := start(t)
+	r.create(t, mine, overriddenRules)
+	for times, want := range map[string]int64{
+		"0.001": 1, "0.1": 1, "0.199": 1, "0.2": 2, "1.999": 19, "1e1": 0, "2.0": 20, "0": 0, "-0.5": 0, "0.0001": 0, "1.2345": 0, "1e400": 0,
+		"9223372036854775.807": 0, "9223372036854775807": 0, "9223372036854775.808": 0, "1844674407370955.162": 0, "NaN": 0, "true": 0, "[2]": 0, "100000": 1_000_000,
+	} {
+		got := r.send(t, http.MethodPut, mine+"/overrides", `{"overrides":[{"ruleId":"user","identity":{"userId":`+strconv.Quote("u"+times)+`},"times":`+times+`}]}`)
+		now := r.limit(t, "user", fluxgate.Request{UserID: "u" + times})
+		if want == 0 && (got.status < 400 || got.status > 422 || now != 10) || want > 0 && (got.status != http.StatusOK || now != want) {
+			t.Errorf("times %s is answered with %d, and the limit is %d, want %d: %s", times, got.status, now, want, got.body)
+		}
 	}
 }

@@ -10,6 +10,8 @@ type Rules struct {
 	Source string `key:"source" oneof:"auto file envoy-files xds mongo redis"`
 	// File is a file with rules, or a folder of such files.
 	File string `key:"file"`
+	// OverridesFile is a CSV file with overrides, for rules of rules.file. See admin.md.
+	OverridesFile string `key:"overrides-file"`
 	// EnvoyFiles is a configuration file of envoyproxy/ratelimit, or a folder of
 	// such files. See envoy.md.
 	EnvoyFiles string `key:"envoy-files"`
@@ -135,7 +137,7 @@ type Mongo struct {
 	// Database is the database with the rules. If the URI names a database, that is
 	// the default.
 	Database string `key:"database"`
-	// Collection is the collection with the rules. The names of the other
-	// collections begin with its name.
+	// Collection is the collection with the rules. The other collections are named
+	// after it: for rate_limit_rules that of overrides is rate_limit_overrides.
 	Collection string `key:"collection"`
 }

@@ -153,6 +153,7 @@ func (d *diagnosis) sets(ctx context.Context, source rules.Source, first string)
 		if id != first {
 			d.set(ctx, source, id)
 		}
+		d.overrides(ctx, source, id)
 		mongo, ok := source.(*mongorules.Source)
 		if !ok {
 			continue

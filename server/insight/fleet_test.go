@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -350,6 +351,22 @@ func TestFleet_Health(t *testing.T) {
 			if first.Status != "" || second.Status != "degraded" || strings.HasPrefix(second.Reason, "OOM") != c.reason ||
 				len(second.Reason) > 210 || strings.Contains(second.Reason, "\x1b") {
 				t.Errorf("%s: %q, and %q: %q", name, first.Status, second.Status, second.Reason)
+			}
+		}
+	})
+}
+
+// Servers report what they understand, and those of an earlier version report nothing.
+func TestFleet_Understands(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := new(reports)
+		sets := []*rules.Set{set(t, "api", perUser("r", 1))}
+		a := start(t, memory(t), insight.Config{Fleet: shared.as("a")}, sets)
+		start(t, memory(t), insight.Config{Fleet: shared.as("b")}, sets)
+		time.Sleep(5 * time.Second)
+		for _, s := range a.Fleet(t.Context(), insight.Everything()).Servers {
+			if !slices.Equal(s.Understands, rules.Understood()) {
+				t.Errorf("server %s understands %q", s.ID, s.Understands)
 			}
 		}
 	})
