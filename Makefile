@@ -237,6 +237,9 @@ figures-ship: clients/typescript/node_modules/.package-lock.json ## measure what
 figures-clients: ## measure the clients for Java and Python after make client-java and client-python, and the metrics for Prometheus, minutes
 	@cd bench && go test ./figures/clients -run '^TestFigures$$' -count=1 -timeout 20m -v -figures
 
+figures-customers: ## measure overrides for single customers against their bars, minutes
+	@cd bench && go test ./figures/customers -run '^TestFigures$$' -count=1 -timeout 20m -v -figures
+
 benchmarks: ## compare with other limiters and write docs/benchmarks, six minutes; the machine must be idle
 	@cd bench && go test ./benchmarks -run '^TestBenchmarks$$' -count=1 -timeout 30m -v -benchmarks
 
