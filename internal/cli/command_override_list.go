@@ -64,15 +64,19 @@ func writeOverrides(out io.Writer, overrides []rules.OverrideDocument) {
 	t := table{columns: []string{"ENDS", "RULE", "CALLER", "NUMBERS", "BY", "WHY", "ID"}, optional: map[string]string{"WHY": none}}
 	for i := range overrides {
 		o := &overrides[i]
-		numbers := o.Times.String() + " times"
-		if len(o.Bands) > 0 {
-			var own []string
-			for _, b := range o.Bands {
-				own = append(own, strings.TrimPrefix(fmt.Sprintf("%s: %d", b.Label, b.Capacity), ": "))
-			}
-			numbers = strings.Join(own, ", ")
-		}
-		t.add(moment(o.Until), o.Rule, callerText(o.Identity), numbers, o.Author, o.Reason, o.ID)
+		t.add(moment(o.Until), o.Rule, callerText(o.Identity), numbersText(o.Times, o.Bands), o.Author, o.Reason, o.ID)
 	}
 	t.write(out)
+}
+
+// numbersText shows the numbers of an override on one line.
+func numbersText(times rules.Times, bands []rules.BandDocument) string {
+	if len(bands) == 0 {
+		return times.String() + " times"
+	}
+	own := make([]string, len(bands))
+	for i, b := range bands {
+		own[i] = strings.TrimPrefix(fmt.Sprintf("%s: %d", b.Label, b.Capacity), ": ")
+	}
+	return strings.Join(own, ", ")
 }

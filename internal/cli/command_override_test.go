@@ -156,6 +156,21 @@ func TestOverride_APIKey(t *testing.T) {
 	}
 }
 
+// Explain names the override that applies.
+func TestExplain_Override(t *testing.T) {
+	at := overrideTargets(t)["server"]
+	at.mustCall(t, "override", "set", "--rule", "per-user", "--user", "acme", "--times", "10", "--for", "1h")
+	const want = "per-user yes counts by userId, override 10 times until MOMENT KEY"
+	said := ""
+	for range 100 {
+		if said = tidy(at.mustCall(t, "explain", "--user", "acme", "--path", "/api/x")); strings.Contains(said, want) {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	t.Errorf("explain says\n%s", said)
+}
+
 // A change of rules that overrides do not fit is refused unless it is forced.
 func TestRulesApply_Force(t *testing.T) {
 	for name, at := range overrideTargets(t) {
