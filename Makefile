@@ -105,7 +105,7 @@ console-e2e: console/node_modules/.package-lock.json ## look at every screen of 
 
 console-all: console-check console-e2e ## both, as CI does
 
-console-pictures: console/node_modules/.package-lock.json ## take the pictures of docs/console.md from a fleet under load, three minutes
+console-pictures: console/node_modules/.package-lock.json ## take the pictures of docs/console.md and docs/customers.md from a fleet under load, three minutes
 	cd console && E2E=pictures.ts npm run --silent e2e
 
 docs-site: docs/node_modules/.package-lock.json ## build the documentation site into docs/.vitepress/dist and check its links; DOCS_BASE=/path/ if it is not at the root
