@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -64,7 +65,11 @@ func writeOverrides(out io.Writer, overrides []rules.OverrideDocument) {
 	t := table{columns: []string{"ENDS", "RULE", "CALLER", "NUMBERS", "BY", "WHY", "ID"}, optional: map[string]string{"WHY": none}}
 	for i := range overrides {
 		o := &overrides[i]
-		t.add(moment(o.Until), o.Rule, callerText(o.Identity), numbersText(o.Times, o.Bands), o.Author, o.Reason, o.ID)
+		ends := moment(o.Until)
+		if o.Until != nil && o.Until.Before(time.Now()) {
+			ends += " (ended)"
+		}
+		t.add(ends, o.Rule, callerText(o.Identity), numbersText(o.Times, o.Bands), o.Author, o.Reason, o.ID)
 	}
 	t.write(out)
 }

@@ -209,6 +209,16 @@ func TestOverride_Examples(t *testing.T) {
 	}
 }
 
+// The list says which overrides have ended.
+func TestOverrideList_Ended(t *testing.T) {
+	past, next := time.Now().Add(-time.Minute), time.Now().Add(time.Minute)
+	var out strings.Builder
+	writeOverrides(&out, []rules.OverrideDocument{{ID: "a", Rule: "r", Times: 2000, Until: &past}, {ID: "b", Rule: "r", Times: 2000, Until: &next}})
+	if got := tidy(out.String()); !strings.Contains(got, "MOMENT (ended) r all callers 2 times - a\nMOMENT r all callers 2 times - b") {
+		t.Error(got)
+	}
+}
+
 // An end in so much time is a whole second.
 func TestOverrideSet_For(t *testing.T) {
 	f := setFlags{caller: callerFlags{rule: "r"}, times: "2", duration: time.Hour}

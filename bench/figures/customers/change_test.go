@@ -121,7 +121,7 @@ func changing(t *testing.T, report *figure.Report) {
 	slices.Sort(took)
 	t.Logf("100 changes on %d gateways: median %v, slowest %v", len(gateways), took[len(took)/2], took[len(took)-1])
 	report.AtMost("customers-change-in-effect-ms", float64(took[len(took)*99/100].Microseconds())/1e3, 200, " ms")
-	report.AtMost("customers-change-bytes", float64(most), 65_536, " bytes")
+	report.AtMost("customers-change-bytes", float64(most), 65_536, " B")
 }
 
 func ruleOf(t *testing.T) *rules.Rule {
