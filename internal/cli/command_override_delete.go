@@ -17,7 +17,8 @@ func newOverrideDelete() *cobra.Command {
 	var caller callerFlags
 	cmd := &cobra.Command{
 		Use: "delete [OVERRIDE]", Short: "Delete the override of one caller",
-		Long: "Delete the override of one caller: by its rule and caller, or by its id, which list shows. The numbers of the rule apply again.",
+		Long: `Delete the override of one caller: by its rule and caller, or by its id, which list shows. The numbers of the rule apply
+again.`,
 		Example: `  fluxgate override delete --rule per-user --user acme
   fluxgate override delete 5f0c9a1b7d2e4f60a1b2c3d4e5f60718 --rule-set api-limits`,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {

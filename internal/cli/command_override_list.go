@@ -45,7 +45,9 @@ func newOverrideList() *cobra.Command {
 }
 
 // listOverrides reads pages until there are enough overrides, or no more.
-func listOverrides(ctx context.Context, operator admin.Operator, ruleSet string, limit int) (all []rules.OverrideDocument, more bool, err error) {
+func listOverrides(
+	ctx context.Context, operator admin.Operator, ruleSet string, limit int,
+) (all []rules.OverrideDocument, more bool, err error) {
 	all = []rules.OverrideDocument{}
 	for after := ""; ; {
 		page, err := operator.ListOverrides(ctx, ruleSet, after, rules.PageSize(limit-len(all)))
