@@ -106,7 +106,7 @@ console-e2e: console/node_modules/.package-lock.json ## look at every screen of 
 
 console-all: console-check console-e2e ## both, as CI does
 
-console-pictures: console/node_modules/.package-lock.json ## take the pictures of docs/console.md from a fleet under load, three minutes
+console-pictures: console/node_modules/.package-lock.json ## take the pictures of docs/console.md and docs/customers.md from a fleet under load, three minutes
 	cd console && E2E=pictures.ts npm run --silent e2e
 
 docs-site: docs/node_modules/.package-lock.json ## build the documentation site into docs/.vitepress/dist and check its links; DOCS_BASE=/path/ if it is not at the root
@@ -241,6 +241,9 @@ figures-ship: clients/typescript/node_modules/.package-lock.json ## measure what
 
 figures-clients: ## measure the clients for Java and Python after make client-java and client-python, and the metrics for Prometheus, minutes
 	@cd bench && go test ./figures/clients -run '^TestFigures$$' -count=1 -timeout 20m -v -figures
+
+figures-customers: ## measure overrides for single customers against their bars, minutes
+	@cd bench && go test ./figures/customers -run '^TestFigures$$' -count=1 -timeout 20m -v -figures
 
 benchmarks: ## compare with other limiters and write docs/benchmarks, six minutes; the machine must be idle
 	@cd bench && go test ./benchmarks -run '^TestBenchmarks$$' -count=1 -timeout 30m -v -benchmarks

@@ -154,7 +154,7 @@ func (in *overrideReader) set(o *Override, column, text string) {
 			in.refuse(column, "must be a number above 0 with at most three decimal places, such as 1.5")
 		}
 	case "bands":
-		if o.Bands, err = parseBands(text); err != nil {
+		if o.Bands, err = ParseBands(text); err != nil {
 			in.refuse(column, "%v", err)
 		}
 	case "until":
@@ -168,8 +168,8 @@ func (in *overrideReader) set(o *Override, column, text string) {
 	}
 }
 
-// parseBands reads the bands of an override as a JSON list.
-func parseBands(text string) (bands []Band, err error) {
+// ParseBands reads the bands of an override as a JSON list.
+func ParseBands(text string) (bands []Band, err error) {
 	var list []any
 	decoder := json.NewDecoder(strings.NewReader(text))
 	decoder.UseNumber()

@@ -36,7 +36,7 @@ export class Fleet {
   private readonly children: ChildProcess[] = [];
   private stopLoad = () => {};
 
-  async start(size: number): Promise<void> {
+  async start(size: number, rules?: string): Promise<void> {
     this.redisPort = await freePort();
     this.redis = spawn("redis-server", ["--port", String(this.redisPort), "--bind", "127.0.0.1", "--save", "", "--dir", this.folder], { stdio: "ignore" });
     this.mongoPort = await freePort();
@@ -44,7 +44,7 @@ export class Fleet {
     mkdirSync(mongo);
     this.children.push(spawn(process.env.MONGO!, [`127.0.0.1:${this.mongoPort}`, mongo], { stdio: "ignore" }));
     this.accept("reader", "operator", "gateway");
-    for (let i = 0; i < size; i++) this.servers.push(await this.startServer());
+    for (let i = 0; i < size; i++) this.servers.push(await this.startServer(rules));
     await Promise.all(this.servers.map((s) => s.ready()));
     const created = await this.servers[0]!.call("PUT", "/v1/rule-sets/api-limits", ruleSet, { "If-None-Match": "*" });
     if (!created.ok) throw new Error(await created.text());
@@ -148,19 +148,26 @@ async function freePort(): Promise<number> {
   return port;
 }
 
+function withRules(rules?: string) {
+  return base.extend<object, { fleet: Fleet }>({
+    fleet: [
+      async ({}, use) => {
+        const fleet = new Fleet();
+        try {
+          await fleet.start(2, rules);
+          fleet.load();
+          await use(fleet);
+        } finally {
+          await fleet.stop();
+        }
+      },
+      { scope: "worker", timeout: 60_000 },
+    ],
+  });
+}
+
 // test has one fleet of two servers under load for all tests of a file.
-export const test = base.extend<object, { fleet: Fleet }>({
-  fleet: [
-    async ({}, use) => {
-      const fleet = new Fleet();
-      try {
-        await fleet.start(2);
-        fleet.load();
-        await use(fleet);
-      } finally {
-        await fleet.stop();
-      }
-    },
-    { scope: "worker", timeout: 60_000 },
-  ],
-});
+export const test = withRules();
+
+// testRedis has its rules in Redis, where overrides are.
+export const testRedis = withRules("{source: redis}");

@@ -2,7 +2,7 @@ import { expect, type Page } from "@playwright/test";
 import { spawnSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { test, tokens } from "./fleet";
+import { test, testRedis, tokens } from "./fleet";
 import { goTo, openAs } from "./page";
 
 // The pictures of docs/console.md, from a fleet under load. See make console-pictures.
@@ -56,6 +56,34 @@ test("pictures", async ({ browser, fleet }) => {
     </style><pre></pre><img src="data:image/png;base64,${console}">`);
   await front.locator("pre").evaluate((e, text) => (e.textContent = text), `$ ${command}\n${output}$ `);
   writeFileSync(join("..", "docs", "images", "front.webp"), await asWebP(front, await front.screenshot()));
+});
+
+// The pictures of docs/customers.md.
+testRedis("pictures of overrides", async ({ browser, fleet }) => {
+  fleet.load("acme");
+  const { page } = await openAs(browser, fleet.servers[0]!.admin, "operator");
+  const overrides = ["globex", "initech", "umbrella"].map((userId, i) => ({
+    ruleId: "per-user",
+    identity: { userId },
+    times: [3, 1.5, 20][i],
+    until: new Date(Date.now() + (i + 1) * 9e7).toISOString(),
+    reason: ["contract 4711", "trial", "migration of their archive"][i],
+  }));
+  expect((await fleet.servers[0]!.call("PUT", "/v1/rule-sets/api-limits/overrides", { overrides })).ok).toBe(true);
+  for (const colorScheme of ["light", "dark"] as const) {
+    await page.emulateMedia({ colorScheme });
+    await page.setViewportSize({ width: 1000, height: 620 });
+    await goTo(page, "#/callers");
+    await page.getByRole("button", { name: "Override for user acme" }).click();
+    await page.getByRole("spinbutton", { name: "Times" }).fill("10");
+    await page.getByLabel("Reason").fill("launch day");
+    await page.screenshot({ path: join("..", "docs", "images", `override-form-${colorScheme}.png`) });
+    await page.keyboard.press("Escape");
+    await page.setViewportSize({ width: 1000, height: 340 });
+    await goTo(page, "#/overrides/api-limits");
+    await expect(page.getByRole("row", { name: /umbrella/ })).toBeVisible();
+    await page.screenshot({ path: join("..", "docs", "images", `overrides-${colorScheme}.png`) });
+  }
 });
 
 // asWebP returns a picture as WebP, a third of the size: the home page shows it.

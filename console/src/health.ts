@@ -55,6 +55,7 @@ function ofServer(health: Health, problem: Say, notice: Say, nodesNamed: boolean
   for (const set of health.rules.sets ?? []) {
     if (set.error) problem(`Rule set ${set.id}: ${set.error} Still serving revision ${shownRevision(set.revision)}.`);
   }
+  for (const warning of health.warnings ?? []) notice(warning);
   if (health.auditError) problem(`Changes are rejected while the audit cannot be written: ${health.auditError}`);
 }
 

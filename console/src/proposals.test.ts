@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Rule } from "./draft";
 import { parseIdentity } from "./identity";
-import { canPropose, exempt, ownRule } from "./proposals";
+import { canPropose, exempt } from "./proposals";
 
 describe("parseIdentity", () => {
   it("reads the fields of a request", () => {
@@ -32,12 +32,6 @@ describe("proposals", () => {
     const [first, added] = exempt(subject).apply([limit]);
     expect(first).toBe(limit);
     expect(added).toEqual({ id: "exempt-a-b", action: "allow", path: "/api/**", priority: 11, when: { hosts: ["a.example"], users: ["a b"] } });
-  });
-  it("copies the rule for the caller alone and puts both into a group", () => {
-    const [first, own] = ownRule(subject).apply([limit]);
-    expect(first).toEqual({ ...limit, group: "per-user" });
-    expect(own).toEqual({ ...limit, createdAt: undefined, id: "own-a-b", group: "per-user", priority: 11, when: { hosts: ["a.example"], users: ["a b"] } });
-    expect("createdAt" in own!).toBe(false);
   });
   it("takes a free id", () => {
     const rules = exempt(subject).apply(exempt(subject).apply([limit]));

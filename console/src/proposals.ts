@@ -27,24 +27,10 @@ export function exempt(subject: Subject): Draft {
     title: `Exempt ${nameOf(subject.identity)} from ${subject.rule}`,
     apply: (rules) => {
       const limiting = find(rules, subject);
-      const { id, priority, matching } = variant(rules, limiting, subject, "exempt");
-      return [...rules, { ...matching, id, priority, action: "allow" }];
-    },
-  };
-}
-
-// ownRule proposes a rule with limits of the caller's own: a copy of the rule, for
-// this caller alone, in one group with it, so that only the copy applies.
-export function ownRule(subject: Subject): Draft {
-  return {
-    ruleSet: subject.ruleSet,
-    title: `Give ${nameOf(subject.identity)} a rule of its own beside ${subject.rule}`,
-    apply: (rules) => {
-      const limiting = find(rules, subject);
-      const { id, priority, matching } = variant(rules, limiting, subject, "own");
-      const group = limiting.group || limiting.id;
-      const own: Rule = withoutUndefined({ ...limiting, ...matching, id, priority, group, createdAt: undefined, updatedAt: undefined });
-      return [...rules.map((r) => (r === limiting ? { ...r, group } : r)), own];
+      const { path, paths, method, methods, ignoreCase, when } = limiting;
+      const matching = withoutUndefined({ path, paths, method, methods, ignoreCase, when: { ...when, ...whenOf(subject.identity) } });
+      const id = freeId(rules, `exempt-${slug(subject.identity)}`);
+      return [...rules, { ...matching, id, priority: (limiting.priority ?? 0) + 1, action: "allow" }];
     },
   };
 }
@@ -53,12 +39,6 @@ function find(rules: Rule[], { ruleSet, rule }: Subject): Rule {
   const found = rules.find((r) => r.id === rule);
   if (!found) throw new Error(`Rule set ${ruleSet} has no rule ${rule} any more.`);
   return found;
-}
-
-function variant(rules: Rule[], limiting: Rule, { identity }: Subject, kind: string) {
-  const { path, paths, method, methods, ignoreCase, when } = limiting;
-  const matching = { path, paths, method, methods, ignoreCase, when: { ...when, ...whenOf(identity) } };
-  return { id: freeId(rules, `${kind}-${slug(identity)}`), priority: (limiting.priority ?? 0) + 1, matching: withoutUndefined(matching) };
 }
 
 function withoutUndefined<T extends object>(value: T): T {

@@ -29,6 +29,7 @@ export const sidebar: Item[] = [
     'Envoy, Envoy Gateway, Istio': '/envoy',
     'Clients in Go and TypeScript': '/clients',
     'Budgets for language models': '/llm',
+    'Limits for one customer': '/customers',
     Administration: '/admin',
     Console: '/console',
     'Simulate a change': '/simulate',

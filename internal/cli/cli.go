@@ -34,7 +34,7 @@ const (
 )
 
 // confirming are the commands that compare rules or ask before they change something.
-var confirming = []string{"rules apply", "rules diff", "rules restore", "rules delete", "bucket reset"}
+var confirming = []string{"rules apply", "rules diff", "rules restore", "rules delete", "override apply", "bucket reset"}
 
 // exitCodes are those of fluxgate --help and docs/cli.md, with the commands that
 // return them: none means all.
@@ -117,7 +117,7 @@ func newRoot(version string) *cobra.Command {
 		SilenceUsage: true, SilenceErrors: true,
 	})
 	addSection(root, "Server", newServe(), newConfig(), newDoctor())
-	addSection(root, "Rules", newRules(), newSimulate())
+	addSection(root, "Rules", newRules(), newOverride(), newSimulate())
 	addSection(root, "Decisions", newCheck(), newExplain(), newBucket())
 	addSection(root, "Other", newVersion())
 	root.SetCompletionCommandGroupID("Other")

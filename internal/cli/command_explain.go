@@ -133,5 +133,11 @@ func whyApplies(v *admin.Verdict) string {
 	if v.Shadow {
 		text += ", in shadow"
 	}
+	if o := v.Override; o != nil {
+		text += ", override " + numbersText(o.Times, o.Bands)
+		if o.Until != nil {
+			text += " until " + moment(o.Until)
+		}
+	}
 	return text
 }

@@ -20,6 +20,7 @@ type changeFlags struct {
 	target  target
 	confirm confirmFlag
 	comment string
+	force   bool
 }
 
 func (f *changeFlags) flags(cmd *cobra.Command) {
@@ -27,11 +28,12 @@ func (f *changeFlags) flags(cmd *cobra.Command) {
 	f.confirm.flag(cmd)
 	cmd.Flags().StringVar(&f.target.author, "author", "", "with --direct: the author of the change (default: the user of this machine)")
 	cmd.Flags().StringVarP(&f.comment, "comment", "m", "", "the reason, for the history")
+	cmd.Flags().BoolVar(&f.force, "force", false, "make the change although overrides do not fit the new rules")
 }
 
 // change is the author and the reason of a change that is based on a revision.
 func (f *changeFlags) change(base int64) rules.Change {
-	return rules.Change{Base: base, Author: f.target.signature(), Comment: f.comment}
+	return rules.Change{Base: base, Author: f.target.signature(), Comment: f.comment, Force: f.force}
 }
 
 // run calls do if the target can be changed. Rules in files are refused before
@@ -41,15 +43,20 @@ func (f *changeFlags) run(cmd *cobra.Command, do func(context.Context, admin.Ope
 		return &usageError{err}
 	}
 	return f.target.run(cmd, needRules, func(ctx context.Context, operator admin.Operator) error {
-		who, err := operator.Whoami(ctx)
-		switch {
-		case err != nil:
+		if err := changeable(ctx, operator); err != nil {
 			return err
-		case who.ReadOnly:
-			return fmt.Errorf("nothing was changed: %w", admin.ErrReadOnly)
 		}
 		return do(ctx, operator)
 	})
+}
+
+// changeable returns an error for rules in files.
+func changeable(ctx context.Context, operator admin.Operator) error {
+	who, err := operator.Whoami(ctx)
+	if err == nil && who.ReadOnly {
+		err = fmt.Errorf("nothing was changed: %w", admin.ErrReadOnly)
+	}
+	return err
 }
 
 // proposal is a change of a rule set that is not made yet.

@@ -37,8 +37,7 @@ func (f *requestFlags) flags(cmd *cobra.Command, from *target, ruleSetHelp strin
 	f.identity.StringArrayVar(&f.descriptor, "descriptor", nil,
 		"an entry of the descriptor, such as remote_address=192.0.2.1; repeat it in order")
 	cmd.Flags().AddFlagSet(f.identity)
-	cmd.Flags().StringVar(&f.request.RuleSet, "rule-set", "", ruleSetHelp)
-	_ = cmd.RegisterFlagCompletionFunc("rule-set", from.completeRuleSets) // the flag exists
+	from.ruleSetFlag(cmd, &f.request.RuleSet, ruleSetHelp)
 }
 
 // costFlags adds what the request costs, by each measure.

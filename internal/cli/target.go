@@ -84,13 +84,24 @@ func (t *target) runRequest(
 	if err != nil {
 		return err
 	}
-	return t.run(cmd, on, func(ctx context.Context, operator admin.Operator) error {
-		if req.RuleSet == "" {
-			if req.RuleSet, err = defaultRuleSet(ctx, operator); err != nil {
-				return err
-			}
-		}
+	return t.runRuleSet(cmd, on, &req.RuleSet, func(ctx context.Context, operator admin.Operator) error {
 		return do(ctx, operator, req)
+	})
+}
+
+// runRuleSet is run with a rule set, the default one if it is empty.
+func (t *target) runRuleSet(cmd *cobra.Command, on need, id *string, do func(context.Context, admin.Operator) error) error {
+	return t.run(cmd, on, func(ctx context.Context, operator admin.Operator) (err error) {
+		if *id == "" {
+			*id, err = defaultRuleSet(ctx, operator)
+		}
+		if err == nil {
+			err = checkRuleSet(*id)
+		}
+		if err != nil {
+			return err
+		}
+		return do(ctx, operator)
 	})
 }
 

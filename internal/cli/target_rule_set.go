@@ -10,10 +10,17 @@ import (
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/internal/spelling"
 	"github.com/fluxgate/fluxgate/rules"
+	"github.com/spf13/cobra"
 )
 
 // ruleSetHelp is the help of an optional --rule-set.
 const ruleSetHelp = "the rule set (default: ratelimit.default-rule-set-id)"
+
+// ruleSetFlag adds --rule-set. The ids are completed from the target.
+func (t *target) ruleSetFlag(cmd *cobra.Command, id *string, help string) {
+	cmd.Flags().StringVar(id, "rule-set", "", help)
+	_ = cmd.RegisterFlagCompletionFunc("rule-set", t.completeRuleSets) // the flag exists
+}
 
 const noRuleSets = "there are no rule sets: create one with fluxgate rules apply -f FILE"
 

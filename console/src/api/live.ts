@@ -32,6 +32,7 @@ export interface Health {
     error?: string;
   };
   auditError?: string;
+  warnings?: string[];
 }
 
 export interface HealthPath {

@@ -59,6 +59,8 @@ const operations: { [id: string]: string } = {
   "put-rule": "Save rule",
   "delete-rule": "Delete rule",
   "restore-revision": "Restore revision",
+  "put-overrides": "Save overrides",
+  "delete-override": "Delete override",
   "reset-buckets": "Reset buckets",
 };
 

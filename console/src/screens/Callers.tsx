@@ -1,9 +1,10 @@
 import { Alert, Button, Group, NativeSelect, SegmentedControl, Text } from "@mantine/core";
+import { useState } from "react";
 import type { Caller } from "../api/live";
 import { useCallers, useNumbers, useRuleSets, type CallerFilter } from "../api/queries";
 import { propose, type Draft } from "../draft";
 import { parseIdentity } from "../identity";
-import { canPropose, exempt, ownRule } from "../proposals";
+import { canPropose, exempt } from "../proposals";
 import { href, navigate, replaceQuery, useRoute } from "../router";
 import { useWho } from "../session";
 import { Ago } from "../ui/Ago";
@@ -13,6 +14,7 @@ import { count, rate } from "../ui/format";
 import { Page } from "../ui/Page";
 import { RuleLink } from "../ui/RuleLink";
 import { Empty, Loaded } from "../ui/states";
+import { OverrideForm } from "./OverrideForm";
 
 export function Callers() {
   const filter = filterOf(useRoute().query);
@@ -112,6 +114,7 @@ function columns(callers: Caller[], mayWrite: boolean): Column<Caller>[] {
 }
 
 function Actions({ caller, mayWrite }: { caller: Caller; mayWrite: boolean }) {
+  const [overriding, setOverriding] = useState(false);
   const identity = parseIdentity(caller.identity);
   if (!identity) return null;
   const name = caller.identity;
@@ -122,15 +125,16 @@ function Actions({ caller, mayWrite }: { caller: Caller; mayWrite: boolean }) {
         Explain
       </Button>
       {mayWrite && canPropose(identity) && (
-        <>
-          <Button size="compact-xs" variant="default" onClick={() => open(exempt(subject))} aria-label={`Exempt ${name}`}>
-            Exempt
-          </Button>
-          <Button size="compact-xs" variant="default" onClick={() => open(ownRule(subject))} aria-label={`Own rule for ${name}`}>
-            Own rule
-          </Button>
-        </>
+        <Button size="compact-xs" variant="default" onClick={() => open(exempt(subject))} aria-label={`Exempt ${name}`}>
+          Exempt
+        </Button>
       )}
+      {mayWrite && (
+        <Button size="compact-xs" variant="default" onClick={() => setOverriding(true)} aria-label={`Override for ${name}`}>
+          Override
+        </Button>
+      )}
+      {overriding && <OverrideForm {...subject} close={() => setOverriding(false)} />}
     </Group>
   );
 }

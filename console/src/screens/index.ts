@@ -3,6 +3,7 @@ import { Audit } from "./Audit";
 import { Callers } from "./Callers";
 import { Explain } from "./Explain";
 import { Fleet } from "./Fleet";
+import { Overrides } from "./Overrides";
 import { Overview } from "./Overview";
 import { Rules } from "./Rules";
 
@@ -19,6 +20,7 @@ export const screens: Screen[] = [
   { path: "/rules", title: "Rules", Component: Rules },
   { path: "/explain", title: "Explain", Component: Explain },
   { path: "/callers", title: "Callers", Component: Callers },
+  { path: "/overrides", title: "Overrides", Component: Overrides },
   { path: "/fleet", title: "Fleet", Component: Fleet },
   { path: "/audit", title: "Audit", Component: Audit },
 ];

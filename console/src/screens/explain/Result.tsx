@@ -4,6 +4,7 @@ import { useState } from "react";
 import { api, unwrap, type Schemas } from "../../api/client";
 import { href } from "../../router";
 import { DataTable, type Column } from "../../ui/DataTable";
+import { numbersOf } from "../../ui/overrides";
 import { Section } from "../../ui/Page";
 import { Empty, Failure } from "../../ui/states";
 import { useMissingRole } from "../rules/queries";
@@ -104,6 +105,12 @@ function Buckets({ ruleSet, applying, bands, refresh }: BucketsProps) {
             {verdict.key && (
               <Text size="xs" c="dimmed" className="breakable">
                 Key {verdict.key}
+              </Text>
+            )}
+            {verdict.override && (
+              <Text size="sm">
+                Override: {numbersOf(verdict.override)}
+                {verdict.override.until && `, until ${new Date(verdict.override.until).toLocaleString()}`}
               </Text>
             )}
             {bands

@@ -1,0 +1,16 @@
+import type { Schemas } from "../api/client";
+import { count } from "./format";
+
+type Numbers = Pick<Schemas["OverrideDocument"], "times" | "bands">;
+
+// numbersOf returns the numbers of an override in words: "10 times" or "hourly 500".
+export function numbersOf({ times, bands }: Numbers): string {
+  if (!bands?.length) return `${times ?? 1} times`;
+  return bands.map((b) => `${b.label ? b.label + " " : ""}${count(b.capacity)}${b.refillTokens ? `, refill ${count(b.refillTokens)}` : ""}`).join("; ");
+}
+
+// identityOf returns a caller in words. Of an API key it shows the first digits of its digest.
+export function identityOf(identity: { [field: string]: string }): string {
+  const parts = Object.entries(identity).map(([field, value]) => `${field} ${field === "apiKey" ? value.slice(0, 15) + "…" : value}`);
+  return parts.sort().join(", ") || "all callers";
+}

@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/rules"
+)
+
+func newOverrideList() *cobra.Command {
+	var from target
+	var ruleSet string
+	var limit int
+	cmd := &cobra.Command{
+		Use: "list", Short: "List the overrides of a rule set", Args: noArgs,
+		Long:    "List the overrides of a rule set: those that end first are first, those without an end last.",
+		Example: "  fluxgate override list\n  fluxgate override list --rule-set api-limits --limit 0 --output json",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if limit < 0 {
+				return usage("--limit: must not be negative, got %d; 0 means all", limit)
+			}
+			return from.runRuleSet(cmd, needRules, &ruleSet, func(ctx context.Context, operator admin.Operator) error {
+				found, more, err := listOverrides(ctx, operator, ruleSet, limit)
+				return from.show(cmd, found, err, func(out io.Writer) {
+					if writeOverrides(out, found); len(found) == 0 {
+						printf(out, "%s has no overrides\n", ruleSet)
+					}
+					if more {
+						printf(out, "and more: use --limit\n")
+					}
+				})
+			})
+		},
+	}
+	from.flags(cmd, asTable, asJSON, asYAML)
+	from.ruleSetFlag(cmd, &ruleSet, ruleSetHelp)
+	cmd.Flags().IntVar(&limit, "limit", 100, "the maximum number of overrides; 0 means all")
+	return cmd
+}
+
+// listOverrides reads pages until there are enough overrides, or no more.
+func listOverrides(
+	ctx context.Context, operator admin.Operator, ruleSet string, limit int,
+) (all []rules.OverrideDocument, more bool, err error) {
+	all = []rules.OverrideDocument{}
+	for after := ""; ; {
+		page, err := operator.ListOverrides(ctx, ruleSet, after, rules.PageSize(limit-len(all)))
+		if err != nil {
+			return nil, false, err
+		}
+		for i := range page.Overrides {
+			all = append(all, page.Overrides[i].Document())
+		}
+		if after = page.Next; after == "" || limit > 0 && len(all) >= limit {
+			return all, after != "", nil
+		}
+	}
+}
+
+func writeOverrides(out io.Writer, overrides []rules.OverrideDocument) {
+	t := table{columns: []string{"ENDS", "RULE", "CALLER", "NUMBERS", "BY", "WHY", "ID"}, optional: map[string]string{"WHY": none}}
+	for i := range overrides {
+		o := &overrides[i]
+		ends := moment(o.Until)
+		if o.Until != nil && o.Until.Before(time.Now()) {
+			ends += " (ended)"
+		}
+		t.add(ends, o.Rule, callerText(o.Identity), numbersText(o.Times, o.Bands), o.Author, o.Reason, o.ID)
+	}
+	t.write(out)
+}
+
+// numbersText shows the numbers of an override on one line.
+func numbersText(times rules.Times, bands []rules.BandDocument) string {
+	if len(bands) == 0 {
+		return times.String() + " times"
+	}
+	own := make([]string, len(bands))
+	for i, b := range bands {
+		own[i] = strings.TrimPrefix(fmt.Sprintf("%s: %d", b.Label, b.Capacity), ": ")
+	}
+	return strings.Join(own, ", ")
+}
