@@ -1,5 +1,5 @@
 import { expect } from "@playwright/test";
-import { test } from "./fleet";
+import { testRedis as test } from "./fleet";
 import { look, signIn, watch } from "./page";
 
 const screens = ["Overview", "Rules", "Explain", "Callers", "Overrides", "Fleet", "Audit"];
