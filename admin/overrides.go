@@ -131,6 +131,9 @@ func (d *Direct) PutOverrides(ctx context.Context, ruleSet string, changes []rul
 	if err := d.checkOverrides(ctx, engine.Overrides(), ruleSet, changes); err != nil {
 		return nil, err
 	}
+	if err := d.checkAppliedByAll(ctx, changes); err != nil && !dryRun {
+		return nil, err
+	}
 	done := &OverridesChanged{IDs: make([]string, len(changes))}
 	for i := range changes {
 		done.IDs[i] = changes[i].ID()

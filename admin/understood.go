@@ -1,9 +1,11 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/fluxgate/fluxgate/rules"
@@ -22,6 +24,15 @@ func (d *Direct) checkUnderstood(ctx context.Context, before, after *rules.Set) 
 	return d.understood(ctx, needs, "it would keep its last good rules: upgrade it first, or force the change")
 }
 
+// checkAppliedByAll returns an error for overrides that a server of the fleet would not apply. They
+// can be deleted.
+func (d *Direct) checkAppliedByAll(ctx context.Context, changes []rules.Override) error {
+	if !slices.ContainsFunc(changes, func(o rules.Override) bool { return !o.Deleted }) {
+		return nil
+	}
+	return d.understood(ctx, []string{rules.FeatureOverrides}, "it would not apply them: upgrade it first")
+}
+
 // understood returns an error if a server does not understand what a change needs.
 func (d *Direct) understood(ctx context.Context, needs []string, advice string) error {
 	if d.Fleet == nil || len(needs) == 0 {
@@ -30,7 +41,7 @@ func (d *Direct) understood(ctx context.Context, needs []string, advice string) 
 	for _, s := range d.Fleet(ctx) {
 		if missing := rules.NotUnderstood(needs, s.Understands); len(missing) > 0 {
 			return NewProblem(http.StatusConflict, KindConflict, fmt.Sprintf(
-				"server %s (version %s) does not understand %s: %s", s.Name, s.Version, strings.Join(missing, ", "), advice))
+				"server %s (version %s) does not understand %s: %s", s.Name, cmp.Or(s.Version, "unknown"), strings.Join(missing, ", "), advice))
 		}
 	}
 	return nil

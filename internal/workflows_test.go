@@ -192,7 +192,7 @@ func TestDependabot_Directories(t *testing.T) {
 		}
 	}
 	readYAML(t, ".github/dependabot.yml", &file)
-	manifests := map[string]string{"go.mod": "gomod", "package.json": "npm", "Dockerfile": "docker", "compose.yaml": "docker-compose"}
+	manifests := map[string]string{"go.mod": "gomod", "package.json": "npm", "Dockerfile": "docker", "compose.yaml": "docker-compose", "pom.xml": "maven", "pyproject.toml": "pip"}
 	want := []string{"github-actions /", "github-actions /.github/actions/prepare"}
 	err := fs.WalkDir(os.DirFS(".."), ".", func(path string, entry fs.DirEntry, err error) error {
 		if err == nil && entry.IsDir() && slices.Contains([]string{".git", "node_modules", "testdata", "bin", "dist"}, entry.Name()) {

@@ -6,7 +6,7 @@ const now = Date.parse("2026-01-01T00:01:00Z");
 const rates = { allowed: 1, limited: 0, denied: 0, degraded: 0, waiting: 0, shadow: 0 };
 
 function server(name: string, more: Partial<Fleet["servers"][number]> = {}): Fleet["servers"][number] {
-  return { id: name, name, version: "1.0", self: false, startedAt: "", reportedAt: "", draining: false, revisions: { api: 1 }, rates, redis: [], ...more };
+  return { id: name, name, version: "1.0", self: false, startedAt: "", reportedAt: "", draining: false, revisions: { api: 1 }, rates, redis: [], understands: [], ...more };
 }
 
 function fleet(more: Partial<Fleet> = {}): Fleet {

@@ -187,9 +187,9 @@ func (f fleet) Reports(context.Context, int) (map[string][]byte, error) { return
 // While a server runs that does not know overrides, they can only be deleted.
 func TestOverrides_OlderServer(t *testing.T) {
 	for report, want := range map[string]int{
-		`{"v":1,"name":"older"}`:                                     http.StatusConflict,
-		`{"v":1,"name":"older","understands":["until"]}`:             http.StatusConflict,
-		`{"v":1,"name":"newer","understands":["until","overrides"]}`: http.StatusOK,
+		`{"v":1,"name":"older"}`: http.StatusConflict,
+		`{"v":1,"name":"older","understands":["token-bucket","until"]}`:             http.StatusConflict,
+		`{"v":1,"name":"newer","understands":["token-bucket","until","overrides"]}`: http.StatusOK,
 	} {
 		r := start(t, func(s *settings) {
 			s.fleet = func() (insight.Fleet, error) { return fleet{"another": []byte(report)}, nil }

@@ -1295,6 +1295,8 @@ export interface components {
             startedAt: string;
             /** @description Its health: up, degraded or down. Absent until it is known. */
             status?: string;
+            /** @description What it understands in rules. Empty for early versions. */
+            understands: string[];
             /** @description The version of its build. */
             version?: string;
         };
@@ -1867,7 +1869,7 @@ export interface operations {
             query?: {
                 /** @description The reason, for the history. */
                 comment?: string;
-                /** @description Make the change although overrides do not fit the new rules. */
+                /** @description Make the change although overrides do not fit, or a server does not understand the new rules. */
                 force?: boolean;
             };
             header?: {
@@ -2013,7 +2015,7 @@ export interface operations {
             query?: {
                 /** @description The reason, for the history. */
                 comment?: string;
-                /** @description Make the change although overrides do not fit the new rules. */
+                /** @description Make the change although overrides do not fit, or a server does not understand the new rules. */
                 force?: boolean;
             };
             header?: {
@@ -3235,7 +3237,7 @@ export interface operations {
             query?: {
                 /** @description The reason, for the history. */
                 comment?: string;
-                /** @description Make the change although overrides do not fit the new rules. */
+                /** @description Make the change although overrides do not fit, or a server does not understand the new rules. */
                 force?: boolean;
             };
             header?: {
@@ -3444,7 +3446,7 @@ export interface operations {
             query?: {
                 /** @description The reason, for the history. */
                 comment?: string;
-                /** @description Make the change although overrides do not fit the new rules. */
+                /** @description Make the change although overrides do not fit, or a server does not understand the new rules. */
                 force?: boolean;
             };
             header?: {
@@ -3661,7 +3663,7 @@ export interface operations {
             query?: {
                 /** @description The reason, for the history. */
                 comment?: string;
-                /** @description Make the change although overrides do not fit the new rules. */
+                /** @description Make the change although overrides do not fit, or a server does not understand the new rules. */
                 force?: boolean;
             };
             header?: {
@@ -3809,7 +3811,7 @@ export interface operations {
             query?: {
                 /** @description The reason, for the history. */
                 comment?: string;
-                /** @description Make the change although overrides do not fit the new rules. */
+                /** @description Make the change although overrides do not fit, or a server does not understand the new rules. */
                 force?: boolean;
             };
             header?: {
