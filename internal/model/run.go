@@ -115,12 +115,14 @@ func (f *fleet) nameBuckets() {
 		callers[f.history.Ops[i].Caller] = true
 	}
 	store := fluxgate.Must(memstore.New(memstore.Config{MaxBuckets: 10, Salt: salt}))
-	for i, set := range f.rules {
+	for _, list := range f.history.Versions {
 		var ids []string
-		for _, r := range f.history.Versions[i] {
-			ids = append(ids, r.ID)
+		list = slices.Clone(list)
+		for i := range list {
+			ids = append(ids, list[i].ID)
+			list[i].Until = time.Time{} // some have ended before the history begins
 		}
-		engine := fluxgate.Must(fluxgate.New(store, fluxgate.Static(set.Set)))
+		engine := fluxgate.Must(fluxgate.New(store, fluxgate.Static(fluxgate.Must(rules.NewSet(RuleSetID, list...)))))
 		for caller := range callers {
 			req := requestOf(caller)
 			for _, b := range fluxgate.Must(engine.Buckets(context.Background(), &req, ids...)) {

@@ -95,6 +95,7 @@ func (r *Reloader) updateOverrides(
 		return known.problem()
 	}
 	read := overrideReader{r, source, s.id, known, revision, 0}
+	fit := !whole && known.set == set && known.unfit == nil
 	known.set = nil // if this fails, read all of them again
 	err := rules.ErrOverridesLost
 	if !whole {
@@ -104,21 +105,30 @@ func (r *Reloader) updateOverrides(
 				break
 			}
 			table.Apply(set, page)
+			fit = fit && fits(table, set, page)
 		}
 	}
 	if errors.Is(err, rules.ErrOverridesLost) {
-		known.damaged, read.changes = nil, 0
+		known.damaged, read.changes, fit = nil, 0, false
 		err = table.Load(set, read.all(ctx))
 	}
 	if err != nil {
 		return err
 	}
-	known.set, known.unfit = set, unfit(table, set)
+	if known.set = set; !fit {
+		known.unfit = unfit(table, set)
+	}
 	if read.changes > 0 {
 		r.counts.add(&r.counts.Overrides)
 		r.log(s, slog.LevelInfo, "overrides changed", "changes", read.changes, "revision", known.revision)
 	}
 	return known.problem()
+}
+
+// fits reports whether changes fit the rules. It does not look at the other overrides, which may
+// be many.
+func fits(table *fluxgate.Overrides, set *fluxgate.Compiled, changes []rules.Override) bool {
+	return !slices.ContainsFunc(changes, func(o rules.Override) bool { return !o.Deleted && table.Check(set.Set, &o) != nil })
 }
 
 // unfit names overrides that do not fit the rules, and are not applied.

@@ -3,9 +3,7 @@
 package customers_test
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"testing"
 	"time"
 
@@ -15,23 +13,16 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-var measure = flag.Bool("figures", false, "measure the figures, which takes minutes")
-
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-func TestFigures(t *testing.T) {
-	if !*measure {
-		t.Skip("figures are measured by make figures-customers")
-	}
-	report := figure.NewReport(os.Stdout)
+func TestFigures(t *testing.T) { figure.Run(t, func(report *figure.Report) { measure(t, report) }) }
+
+func measure(t *testing.T, report *figure.Report) {
 	lookup(t, report)
 	memory(t, report)
 	changing(t, report)
 	writing(t, report)
 	rulesInstead(t, report)
-	if report.ExitCode() != 0 {
-		t.Fail()
-	}
 }
 
 const customers = 100_000
@@ -40,7 +31,7 @@ const customers = 100_000
 var plenty = rules.Band{Label: "hourly", Capacity: 100_000_000, RefillTokens: 1_000, Refill: time.Hour}
 
 // standard is the rule whose numbers are replaced.
-func standard(t *testing.T) *rules.Set {
+func standard(t testing.TB) *rules.Set {
 	t.Helper()
 	return fluxgate.Must(rules.NewSet("api", rules.Rule{ID: "standard", Scope: rules.ScopeUser, Bands: []rules.Band{plenty}}))
 }
@@ -68,7 +59,7 @@ func overrides(first, last, variant int) []rules.Override {
 	return all
 }
 
-func do(t *testing.T, err error) {
+func do(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

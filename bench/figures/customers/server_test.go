@@ -74,9 +74,9 @@ func rulesInstead(t *testing.T, report *figure.Report) {
 	}
 	before := heap()
 	set := own(0)
-	many := engineFor(t, set, false)
+	many := engineFor(t, set, false, false)
 	report.Print("customers-rules-10000-memory-mb", float64(heap()-before)/1e6, " MB")
-	one := engineFor(t, standard(t), false)
+	one := engineFor(t, standard(t), false, false)
 	users := make([]string, 1_000)
 	for i := range users {
 		users[i] = customer(i * 10)
