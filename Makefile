@@ -226,8 +226,8 @@ figures-admin: ## measure the admin API against its bars, a minute or two
 figures-chaos: ## measure what faults do to callers against its bars, minutes
 	@cd bench && go test ./figures/chaos -run '^TestFigures$$' -count=1 -timeout 20m -v -figures
 
-figures-trust: ## measure what changes of credentials do to callers against its bars, a minute
-	@cd bench && go test ./figures/trust -run '^TestFigures$$' -count=1 -timeout 20m -v -figures
+figures-trust: ## measure what changes of credentials do to callers, and how long checks take with empty caches, an hour; the machine must be idle
+	@cd bench && go test ./figures/trust -run '^TestFigures$$' -count=1 -timeout 120m -v -figures
 
 figures-scale: ## measure what lets one Redis serve a fleet against its bars, minutes
 	@cd bench && go test ./figures/scale -run '^TestFigures$$' -count=1 -timeout 20m -v -figures

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fluxgate/fluxgate/bench/clone"
 	"github.com/fluxgate/fluxgate/bench/figure"
 )
 
@@ -31,17 +32,16 @@ func measure(t *testing.T, report *figure.Report) {
 	atMost("ship-binary-mb", 60)(binaryMB(t.Context(), root, t.TempDir()))
 	atMost("ship-ts-client-kb", 10)(clientKB(root + "/clients/typescript/dist"))
 	atMost("ship-minutes-to-first-decision", 3)(minutesOf(t, firstDecision(t), "refused (limited)"))
-	atMost("ship-minutes-to-green-check", 12)(minutesOf(t, "make check", ""))
 }
 
 // minutesOf types commands, which must print a text.
 func minutesOf(t *testing.T, commands, expected string) (minutes float64, err error) {
-	n, err := newNewcomer(t.Context(), root)
+	c, err := clone.New(t.Context(), root)
 	if err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, n.close()) }()
-	minutes, output, err := n.minutes(t.Context(), commands)
+	defer func() { err = errors.Join(err, c.Close()) }()
+	minutes, output, err := c.Minutes(t.Context(), commands)
 	if err == nil && !strings.Contains(output, expected) {
 		err = errors.New("unexpected output: " + output)
 	}
