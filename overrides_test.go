@@ -370,7 +370,11 @@ func TestOverrides_NoAllocation(t *testing.T) {
 		byKey := rules.Rule{ID: "key", Scope: rules.ScopeAPIKey, Bands: []rules.Band{rules.PerHour(1_000_000)}}
 		o := newOverridden(t, perUser(rules.PerHour(1_000_000)), byKey)
 		o.put(changes...)
-		return testing.AllocsPerRun(200, func() { o.check(req) })
+		few := testing.AllocsPerRun(200, func() { o.check(req) })
+		for range 4 { // the runtime may allocate meanwhile
+			few = min(few, testing.AllocsPerRun(200, func() { o.check(req) }))
+		}
+		return few
 	}
 	if before, now := count(), count(times("acme", 2_000), times("another", 3_000)); now > before {
 		t.Errorf("%v allocations with overrides, %v without", now, before)

@@ -40,8 +40,9 @@ func (d *Direct) understood(ctx context.Context, needs []string, advice string) 
 	}
 	for _, s := range d.Fleet(ctx) {
 		if missing := rules.NotUnderstood(needs, s.Understands); len(missing) > 0 {
-			return NewProblem(http.StatusConflict, KindConflict, fmt.Sprintf(
-				"server %s (version %s) does not understand %s: %s", s.Name, cmp.Or(s.Version, "unknown"), strings.Join(missing, ", "), advice))
+			detail := fmt.Sprintf("server %s (version %s) does not understand %s: %s",
+				s.Name, cmp.Or(s.Version, "unknown"), strings.Join(missing, ", "), advice)
+			return NewProblem(http.StatusConflict, KindConflict, detail)
 		}
 	}
 	return nil

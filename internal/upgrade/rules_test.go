@@ -157,7 +157,7 @@ func TestUpgrade_NotUnderstood(t *testing.T) {
 	p.wantFleet()
 	ends := time.Now().Add(time.Hour)
 	_, err := p.operator(p.current).PutOverrides(t.Context(), "upgrade",
-		[]rules.Override{{RuleID: "all", Identity: map[string]string{"userId": "ada"}, Times: 2_000}}, false)
+		[]rules.Override{{RuleID: "all", Identity: map[string]string{"userId": "acme"}, Times: 2_000}}, false)
 	wantRefused(t, "overrides", err)
 	wantRefused(t, "until", p.put(p.current, 20, ends, false))
 	if err := p.put(p.current, 20, ends, true); err != nil {

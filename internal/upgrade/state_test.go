@@ -103,7 +103,7 @@ func (f *fleet) wantDoctor(says string) {
 		for _, setting := range f.settings {
 			args = append(args, "--set", setting)
 		}
-		output, _ := exec.CommandContext(f.t.Context(), testenv.Fluxgate(f.t), args...).CombinedOutput() //nolint:gosec // it may find more
+		output, _ := exec.CommandContext(f.t.Context(), testenv.Fluxgate(f.t), args...).CombinedOutput()
 		return strings.Contains(string(output), says)
 	})
 }

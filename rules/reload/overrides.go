@@ -16,17 +16,18 @@ import (
 
 // UseOverrides reads all overrides of the rule sets in use into others, and keeps these up to
 // date instead: for an engine that replaces another one and has another store. Errors are in
-// the status.
+// the status. Those of rule sets that the source has not confirmed are read with these: the
+// source does not answer.
 func (r *Reloader) UseOverrides(ctx context.Context, overrides *fluxgate.Overrides) {
 	r.overrides.Store(overrides)
-	r.readOverrides(ctx, r.sets.all(), nil)
+	r.readOverrides(ctx, slices.DeleteFunc(r.sets.all(), (*ruleSet).unconfirmed), nil)
 }
 
 // readOverrides reads the overrides of rule sets that have changed, for a version of the rule
 // set. Nil means those in effect. Errors are in the status.
 func (r *Reloader) readOverrides(ctx context.Context, sets []*ruleSet, version *fluxgate.Compiled) {
 	source, ok := r.source.(rules.Overrides)
-	if !ok || r.overrides.Load() == nil {
+	if !ok || r.overrides.Load() == nil || len(sets) == 0 {
 		return
 	}
 	ids := make([]string, len(sets))

@@ -26,7 +26,7 @@ func (d *diagnosis) reports(ctx context.Context, store *redisstore.Store) {
 func (d *diagnosis) understood(set *rules.Set) {
 	for _, s := range d.fleet {
 		if missing := rules.NotUnderstood(set.Needs(), s.Understands); len(missing) > 0 {
-			d.add(Wrong, "servers", "upgrade it", "%s (version %s) does not understand %s, which the rules use: it keeps its last good rules",
+			d.add(Wrong, "servers", "upgrade it", "%s (version %s) does not understand %s, which the rules use: it keeps its last ones",
 				s.Name, s.Version, strings.Join(missing, ", "))
 		}
 	}

@@ -31,7 +31,8 @@ func (s *Store) foundUnreadable(of int64) error {
 	err := fmt.Errorf("%w: a bucket has state of version %d that this process cannot read (it reads version %d): "+
 		"a newer version of FluxGate may have written it", ErrUnavailable, of, version)
 	s.unreadable.last.Store(&unreadableState{time.Now(), err})
-	s.unreadable.logged.Log(context.Background(), s.log, slog.LevelWarn, "the state of a bucket cannot be read: "+withoutRedis, "error", err)
+	s.unreadable.logged.Log(context.Background(), s.log, slog.LevelWarn,
+		"the state of a bucket cannot be read: "+withoutRedis, "error", err)
 	return err
 }
 

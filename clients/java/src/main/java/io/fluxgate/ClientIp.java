@@ -15,7 +15,7 @@ final class ClientIp {
     /** Wider networks contain other people's clients. */
     private static final int WIDEST_IPV4 = 8, WIDEST_IPV6 = 7;
 
-    private static final String TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+", PORT = "(?::(?:[0-9]{1,5}|_" + TOKEN + "))?";
+    private static final String TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+", PORT = "(?::[0-9]{1,5})?";
     private static final String OCTET = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])", IPV4 = OCTET + "(?:\\." + OCTET + "){3}";
     private static final String IPV6 = "(?:[0-9a-fA-F]{0,4}:){2,8}(?:[0-9a-fA-F]{0,4}|" + IPV4 + ")";
     private static final Pattern ADDRESS = Pattern.compile(IPV4 + "|" + IPV6);
