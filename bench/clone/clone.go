@@ -21,7 +21,7 @@ func New(ctx context.Context, root string) (*Clone, error) {
 		return nil, err
 	}
 	c := &Clone{folder: filepath.Join(folder, "fluxgate"), home: filepath.Join(folder, "home")}
-	if text, err := exec.CommandContext(ctx, "git", "clone", "--quiet", root, c.folder).CombinedOutput(); err != nil {
+	if text, err := exec.CommandContext(ctx, "git", "clone", "--quiet", root, c.folder).CombinedOutput(); err != nil { //nolint:gosec // what the figures say
 		_ = c.Close()
 		return nil, fmt.Errorf("cloning %s: %w\n%s", root, err, text)
 	}
@@ -30,14 +30,14 @@ func New(ctx context.Context, root string) (*Clone, error) {
 
 // Close removes the clone and the caches.
 func (c *Clone) Close() error {
-	_ = exec.Command("chmod", "-R", "u+w", filepath.Dir(c.folder)).Run() // modules are read-only
+	_ = exec.Command("chmod", "-R", "u+w", filepath.Dir(c.folder)).Run() //nolint:gosec // modules are read-only
 	return os.RemoveAll(filepath.Dir(c.folder))
 }
 
 // Minutes types commands into a shell in the clone, and returns how long they take and what
 // they print.
 func (c *Clone) Minutes(ctx context.Context, commands string) (minutes float64, output string, err error) {
-	cmd := exec.CommandContext(ctx, "bash", "-c", commands)
+	cmd := exec.CommandContext(ctx, "bash", "-c", commands) //nolint:gosec // what the figures say
 	cmd.Dir = c.folder
 	cmd.Env = append(os.Environ(), "HOME="+c.home, "GOPATH="+c.home+"/go", "GOMODCACHE="+c.home+"/go/pkg/mod", "GOCACHE="+c.home+"/go-build",
 		"PATH="+c.home+"/go/bin:"+os.Getenv("PATH"), "npm_config_cache="+c.home+"/npm", "XDG_CACHE_HOME="+c.home+"/cache")
