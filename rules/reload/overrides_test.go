@@ -232,3 +232,42 @@ func TestOverrides_DamagedAndLost(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 }
+
+// An override that does not fit the rules is named when it is written, with others that fit, and
+// until it is deleted.
+func TestOverrides_Unfit(t *testing.T) {
+	source := memrules.New(memrules.Config{})
+	set := fluxgate.Must(rules.NewSet("api", rules.Rule{ID: "standard", Scope: rules.ScopeUser, Bands: []rules.Band{rules.PerHour(10)}}))
+	if _, err := source.Put(t.Context(), set, rules.Change{Author: "test"}); err != nil {
+		t.Fatal(err)
+	}
+	table := fluxgate.NewOverrides(fluxgate.Must(memstore.New(memstore.Config{})), 0)
+	r, err := reload.Start(t.Context(), source, reload.Config{RuleSets: []string{"api"}, Overrides: table, Jitter: -1, Strategy: reload.Polling, Interval: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	change := func(rule, user string, times rules.Times) error {
+		t.Helper()
+		o := rules.Override{RuleSetID: "api", RuleID: rule, Identity: map[string]string{"userId": user}, Times: times, Deleted: times == 0}
+		if _, err := source.PutOverrides(t.Context(), "api", []rules.Override{o}); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Reload(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return r.Status()[0].OverridesErr
+	}
+	if err := change("standard", "ada", 2_000); err != nil {
+		t.Errorf("one that fits: %v", err)
+	}
+	for step, name := range []string{"of a rule that does not exist", "and then one that fits"} {
+		rule := []string{"gone", "standard"}[step]
+		if err := change(rule, "bob", 3_000); err == nil || !strings.Contains(err.Error(), `of rule "gone"`) {
+			t.Errorf("%s: %v, want an error that names it", name, err)
+		}
+	}
+	if err := change("gone", "bob", 0); err != nil {
+		t.Errorf("after its deletion: %v", err)
+	}
+}
