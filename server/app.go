@@ -48,6 +48,9 @@ type App struct {
 
 	reported atomic.Pointer[reportedHealth] // the last one
 	warnings atomic.Pointer[[]string]       // see Health
+
+	older   []string  // servers that do not apply overrides; only watchHealth uses it
+	olderAt time.Time // when it was read
 }
 
 // New opens the listeners and builds a server. While New runs, the server answers liveness

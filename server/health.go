@@ -218,12 +218,27 @@ func (a *App) checkConfig(ctx context.Context) {
 			warnings = append(warnings, fmt.Sprintf("rule set %s: %v", s.RuleSet, s.OverridesErr))
 		}
 	}
+	warnings = append(warnings, a.withoutOverrides(ctx)...)
+	a.warnings.Store(&warnings)
+}
+
+// fleetInterval is how often a server that has overrides reads the reports of the others. All of
+// them do, and each reads all reports.
+const fleetInterval = 5 * time.Minute
+
+// withoutOverrides names the servers that do not apply the overrides there are.
+func (a *App) withoutOverrides(ctx context.Context) []string {
+	engine := a.plane.Engine()
+	if time.Since(a.olderAt) < fleetInterval || engine == nil || engine.Overrides() == nil || engine.Overrides().Len() == 0 {
+		return a.older
+	}
+	a.older, a.olderAt = nil, time.Now()
 	for _, s := range a.fleet(ctx) {
 		if missing := rules.NotUnderstood([]string{rules.FeatureOverrides}, s.Understands); len(missing) > 0 {
-			warnings = append(warnings, fmt.Sprintf("server %s (version %s) does not apply overrides: upgrade it", s.Name, s.Version))
+			a.older = append(a.older, fmt.Sprintf("server %s (version %s) does not apply overrides: upgrade it", s.Name, s.Version))
 		}
 	}
-	a.warnings.Store(&warnings)
+	return a.older
 }
 
 // logHealth logs a change of the status. Without requests nothing else may log its
