@@ -220,6 +220,9 @@ figures-server: ## measure the server against envoyproxy/ratelimit, minutes
 figures-envoy: ## measure Envoy's protocol against envoyproxy/ratelimit, minutes
 	@cd bench && go test ./figures/envoy -run '^TestFigures$$' -count=1 -timeout 20m -v -figures
 
+figures-bare: ## measure a decision against a server that decides nothing and an empty script, minutes
+	@cd bench && go test ./figures/bare -run '^TestFigures$$' -count=1 -timeout 20m -v -figures
+
 figures-admin: ## measure the admin API against its bars, a minute or two
 	@cd bench && go test ./figures/admin -run '^TestFigures$$' -count=1 -timeout 20m -v -figures
 

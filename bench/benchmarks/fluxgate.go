@@ -88,7 +88,7 @@ func openStore(tb testing.TB, redis *testenv.Server, prefix string) store.Store 
 func fluxgateServer(tb testing.TB, redis *testenv.Server) contender {
 	tb.Helper()
 	document := fluxgate.Must(newRules().MarshalJSON())
-	addr := servers.Fluxgate(tb, redis, string(document))
+	addr := servers.Fluxgate(tb, redis, string(document)).HTTP
 	c := fluxgate.Must(client.New("http://"+addr, client.Config{Timeout: patience}))
 	tb.Cleanup(func() { _ = c.Close() })
 	return fluxgateContender(nameServer, c)

@@ -31,6 +31,7 @@ const (
 
 // Load is the throughput of one kind of caller.
 type Load struct {
+	Decisions int
 	PerSecond float64
 	P99       time.Duration
 }
@@ -72,7 +73,7 @@ func RunFor(t *testing.T, callers int, length time.Duration, decide func(ctx con
 		t.Fatal("no decision was made")
 	}
 	slices.Sort(all)
-	return Load{PerSecond: float64(len(all)) / elapsed.Seconds(), P99: all[len(all)*99/100]}
+	return Load{Decisions: len(all), PerSecond: float64(len(all)) / elapsed.Seconds(), P99: all[len(all)*99/100]}
 }
 
 // Place spreads the decisions of all callers over the keys.

@@ -18,24 +18,22 @@ type Server struct {
 	*testenv.Program
 }
 
-// Fluxgate runs the server of this tree with its defaults and some rules, and returns
-// the address of its API.
-func Fluxgate(tb testing.TB, redis *testenv.Server, rules string) (addr string) {
+// Fluxgate runs the server of this tree with some rules, and with its defaults but for
+// the settings.
+func Fluxgate(tb testing.TB, redis *testenv.Server, rules string, settings ...string) *Server {
 	tb.Helper()
-	return startFluxgate(tb, redis, "rules.file="+write(tb, rules)).HTTP
+	return Start(tb, testenv.Fluxgate(tb), redis, append(settings, "rules.file="+RulesFile(tb, rules))...)
 }
 
 // FluxgateForEnvoy runs the server of this tree with the configuration of
 // envoyproxy/ratelimit. It asks Redis for every decision, as envoyproxy/ratelimit does.
 func FluxgateForEnvoy(tb testing.TB, redis *testenv.Server, limits string) *Server {
 	tb.Helper()
-	addr := testenv.FreeAddr(tb)
-	s := startFluxgate(tb, redis, "rules.envoy-files="+write(tb, limits), "redis.leases=off", "server.grpc="+addr)
-	s.GRPC = addr
-	return s
+	return Start(tb, testenv.Fluxgate(tb), redis, "rules.envoy-files="+RulesFile(tb, limits), "redis.leases=off")
 }
 
-func write(tb testing.TB, yaml string) (file string) {
+// RulesFile writes rules to a file.
+func RulesFile(tb testing.TB, yaml string) (file string) {
 	tb.Helper()
 	file = filepath.Join(tb.TempDir(), "rules.yaml")
 	if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
@@ -44,17 +42,17 @@ func write(tb testing.TB, yaml string) (file string) {
 	return file
 }
 
-// startFluxgate gives Redis more time than by default: no side may time out on a busy
-// machine.
-func startFluxgate(tb testing.TB, redis *testenv.Server, settings ...string) *Server {
+// Start runs a program that is fluxgate. It gives Redis more time than by default: no side may
+// time out on a busy machine.
+func Start(tb testing.TB, program string, redis *testenv.Server, settings ...string) *Server {
 	tb.Helper()
-	s := &Server{HTTP: testenv.FreeAddr(tb)}
+	s := &Server{HTTP: testenv.FreeAddr(tb), GRPC: testenv.FreeAddr(tb)}
 	args := []string{"serve"}
-	for _, setting := range append(settings, "server.http="+s.HTTP, "server.admin=", "mongo.enabled=false",
+	for _, setting := range append(settings, "server.http="+s.HTTP, "server.grpc="+s.GRPC, "server.admin=", "mongo.enabled=false",
 		"redis.uri="+redis.URI(), "redis.timeout=10s", "log.level=error") {
 		args = append(args, "--set", setting)
 	}
-	s.Program = testenv.StartProgram(tb, testenv.Fluxgate(tb), args...)
+	s.Program = testenv.StartProgram(tb, program, args...)
 	awaitReady(tb, s.Program, "http://"+s.HTTP+"/readyz")
 	return s
 }

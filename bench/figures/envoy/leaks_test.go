@@ -7,6 +7,7 @@ import (
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
+	"github.com/fluxgate/fluxgate/bench/load"
 	"github.com/fluxgate/fluxgate/internal/testenv"
 )
 
@@ -22,9 +23,9 @@ func TestSeveralDescriptors(t *testing.T) {
 			t.Fatalf("call %d, %v: allowed is %t, want %t", n, r, got, want)
 		}
 	})
-	t.Logf("hits taken from refused callers: %s %d, %s %d", theirs.name, leaked, ours.name, used)
+	t.Logf("hits taken from refused callers: %s %d, %s %d", theirs.Name, leaked, ours.Name, used)
 	if used != 0 || leaked < 100 {
-		t.Errorf("%s has taken %d hits from refused callers, want 0; %s %d, want at least 100", ours.name, used, theirs.name, leaked)
+		t.Errorf("%s has taken %d hits from refused callers, want 0; %s %d, want at least 100", ours.Name, used, theirs.Name, leaked)
 	}
 }
 
@@ -50,7 +51,7 @@ func leakedHits(t *testing.T, s *service, decided func(n int, r *pb.RateLimitReq
 				room[text] = s.remaining(t, text)
 			}
 			want = want && taken[text]+amount <= room[text]
-			r.Descriptors = append(r.Descriptors, hits(amount, parse(text)))
+			r.Descriptors = append(r.Descriptors, hits(amount, load.Descriptor(text)))
 		}
 		got := s.call(t, r).GetOverallCode() == ok
 		if decided != nil {
@@ -71,10 +72,10 @@ func leakedHits(t *testing.T, s *service, decided func(n int, r *pb.RateLimitReq
 // remaining looks at what remains of the limit of a descriptor.
 func (s *service) remaining(t *testing.T, text string) int {
 	t.Helper()
-	look := &pb.RateLimitRequest{Domain: "shop", Descriptors: []*ratelimit.RateLimitDescriptor{hits(0, parse(text))}}
+	look := &pb.RateLimitRequest{Domain: "shop", Descriptors: []*ratelimit.RateLimitDescriptor{hits(0, load.Descriptor(text))}}
 	status := s.call(t, look).GetStatuses()[0]
 	if status.GetCurrentLimit() == nil {
-		t.Fatalf("%s has no limit for %s: %v", s.name, text, status)
+		t.Fatalf("%s has no limit for %s: %v", s.Name, text, status)
 	}
 	return int(status.GetLimitRemaining())
 }

@@ -10,6 +10,7 @@ import (
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
+	"github.com/fluxgate/fluxgate/bench/load"
 	"github.com/fluxgate/fluxgate/internal/testenv"
 )
 
@@ -82,7 +83,7 @@ func TestSingleDescriptor(t *testing.T) {
 		request := single(random)
 		want, got := theirs.call(t, request), ours.call(t, request)
 		if err := compare(want, got); err != nil {
-			t.Fatalf("call %d, %v: %v\n%s %v\n%s %v", n, request, err, theirs.name, want, ours.name, got)
+			t.Fatalf("call %d, %v: %v\n%s %v\n%s %v", n, request, err, theirs.Name, want, ours.Name, got)
 		}
 		codes[got.GetOverallCode()]++
 		if got.GetStatuses()[0].GetCurrentLimit() != nil && want.GetStatuses()[0].GetCurrentLimit() != nil {
@@ -132,7 +133,7 @@ func stayInHour(t *testing.T) {
 // of the descriptor.
 func single(random *rand.Rand) *pb.RateLimitRequest {
 	text := fill(singles[random.IntN(len(singles))], random)
-	d := parse(text)
+	d := load.Descriptor(text)
 	sum := fnv.New32a()
 	_, _ = sum.Write([]byte(text))
 	r := &pb.RateLimitRequest{Domain: "shop", Descriptors: []*ratelimit.RateLimitDescriptor{d}}

@@ -12,17 +12,15 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/fluxgate/fluxgate/bench/load"
 	"github.com/fluxgate/fluxgate/bench/servers"
 	"github.com/fluxgate/fluxgate/internal/testenv"
 )
 
 // service is a rate limit service, on a Redis of its own.
 type service struct {
-	name   string
 	client pb.RateLimitServiceClient
-	redis  *testenv.Server
-	counts string // the command by which it counts in Redis
-	*servers.Server
+	*load.Service
 }
 
 // start runs envoyproxy/ratelimit without its cache of callers over the limit, and
@@ -35,43 +33,32 @@ func start(t *testing.T, limits string) (theirs, ours *service, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	theirs = connect(t, &service{name: "envoyproxy/ratelimit", Server: other, redis: redis, counts: "incrby"})
+	theirs = connect(t, &load.Service{Name: "envoyproxy/ratelimit", Server: other, Redis: redis, Counts: "incrby"})
 	redis = testenv.StartStandalone(t, testenv.Config{})
-	ours = connect(t, &service{name: "FluxGate", Server: servers.FluxgateForEnvoy(t, redis, limits), redis: redis, counts: "psetex"})
+	ours = connect(t, &load.Service{Name: "FluxGate", Server: servers.FluxgateForEnvoy(t, redis, limits), Redis: redis, Counts: "psetex"})
 	return theirs, ours, nil
 }
 
-func connect(t *testing.T, s *service) *service {
+func connect(t *testing.T, s *load.Service) *service {
 	t.Helper()
 	conn, err := grpc.NewClient(s.GRPC, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	s.client = pb.NewRateLimitServiceClient(conn)
-	return s
+	return &service{pb.NewRateLimitServiceClient(conn), s}
 }
 
 func (s *service) call(t *testing.T, r *pb.RateLimitRequest) *pb.RateLimitResponse {
 	t.Helper()
 	answer, err := s.client.ShouldRateLimit(t.Context(), r)
 	if err != nil {
-		t.Fatalf("%s: %v: %v", s.name, r, err)
+		t.Fatalf("%s: %v: %v", s.Name, r, err)
 	}
 	if len(answer.GetStatuses()) != len(r.GetDescriptors()) {
-		t.Fatalf("%s: %v: %v", s.name, r, answer)
+		t.Fatalf("%s: %v: %v", s.Name, r, answer)
 	}
 	return answer
-}
-
-// parse returns a descriptor such as path=/login,user=ada.
-func parse(text string) *ratelimit.RateLimitDescriptor {
-	d := &ratelimit.RateLimitDescriptor{}
-	for pair := range strings.SplitSeq(text, ",") {
-		key, value, _ := strings.Cut(pair, "=")
-		d.Entries = append(d.Entries, &ratelimit.RateLimitDescriptor_Entry{Key: key, Value: value})
-	}
-	return d
 }
 
 // hits sets how much a descriptor takes; 0 only looks.

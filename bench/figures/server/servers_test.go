@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fluxgate/fluxgate/bench/load"
 	"github.com/fluxgate/fluxgate/bench/servers"
 	"github.com/fluxgate/fluxgate/internal/testenv"
 )
@@ -19,11 +20,8 @@ const (
 
 // target is a server that decides, on a Redis of its own.
 type target struct {
-	name  string
-	url   string // where checks are posted
-	redis *testenv.Server
-	// counts is the command by which the server counts for one limit.
-	counts string
+	*load.Service
+	url string // where checks are posted
 	// body is a check for a user, USER, by so many limits. The last one may be
 	// the small one.
 	body func(limits int, small bool) string
@@ -71,9 +69,10 @@ func fill(rules string) string {
 func startFluxgate(t *testing.T) *target {
 	t.Helper()
 	redis := testenv.StartStandalone(t, testenv.Config{})
-	addr := servers.Fluxgate(t, redis, fill(fluxgateRules))
+	server := servers.Fluxgate(t, redis, fill(fluxgateRules))
 	return &target{
-		name: "fluxgate", url: "http://" + addr + "/v1/check", redis: redis, counts: "psetex", read: readFluxgate,
+		Service: &load.Service{Name: "fluxgate", Server: server, Redis: redis, Counts: "psetex"},
+		url:     "http://" + server.HTTP + "/v1/check", read: readFluxgate,
 		body: func(limits int, small bool) string {
 			path := map[int]string{1: "/one", 3: "/three"}[limits]
 			if small {
@@ -113,7 +112,8 @@ func startRatelimit(t *testing.T) (*target, error) {
 		return nil, err
 	}
 	return &target{
-		name: "ratelimit", url: "http://" + server.HTTP + "/json", redis: redis, counts: "incrby", read: readRatelimit,
+		Service: &load.Service{Name: "ratelimit", Server: server, Redis: redis, Counts: "incrby"},
+		url:     "http://" + server.HTTP + "/json", read: readRatelimit,
 		body: func(limits int, small bool) string {
 			keys := []string{"minute", "hour", "day"}
 			if limits == 1 {

@@ -1,11 +1,9 @@
-package envoy_test
+package load
 
 import (
 	"encoding/binary"
 	"fmt"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -23,8 +21,8 @@ const (
 	maxOpen     = 500 // calls of a connection; FluxGate allows 1,000
 )
 
-// plenty are limits that no caller reaches.
-const plenty = `
+// Plenty are limits that no caller reaches.
+const Plenty = `
 domain: shop
 descriptors:
   - key: user
@@ -38,55 +36,60 @@ descriptors:
     rate_limit: {unit: day, requests_per_unit: 1000000}
 `
 
-// workload is calls of all users with so many descriptors, as they are sent.
-type workload struct {
+// Calls are encoded calls of all users with so many descriptors.
+type Calls struct {
 	descriptors int
-	calls       [][]byte
+	messages    [][]byte
 }
 
-func newWorkload(t *testing.T, descriptors int) *workload {
-	t.Helper()
-	w := &workload{descriptors, make([][]byte, keys)}
-	for i := range w.calls {
+// NewCalls encodes calls.
+func NewCalls(tb testing.TB, descriptors int) *Calls {
+	tb.Helper()
+	c := &Calls{descriptors, make([][]byte, keys)}
+	for i := range c.messages {
 		user := fmt.Sprintf("user-%d", i)
 		r := &pb.RateLimitRequest{Domain: "shop", Descriptors: []*ratelimit.RateLimitDescriptor{
-			parse("user=" + user), parse("route=/orders,user=" + user), parse("daily=" + user),
+			Descriptor("user=" + user), Descriptor("route=/orders,user=" + user), Descriptor("daily=" + user),
 		}[:descriptors]}
 		message, err := proto.Marshal(r)
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
-		w.calls[i] = append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message))), message...)
+		c.messages[i] = append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message))), message...)
 	}
-	return w
+	return c
 }
 
-// load is what a service did.
-type load struct {
-	perSecond float64
-	p50, p999 time.Duration
-	cpu       time.Duration // of the service for each call
-	redis     time.Duration // the same of Redis
-	client    time.Duration // and of the callers
+// Descriptor returns a descriptor such as path=/login,user=ada.
+func Descriptor(text string) *ratelimit.RateLimitDescriptor {
+	d := &ratelimit.RateLimitDescriptor{}
+	for pair := range strings.SplitSeq(text, ",") {
+		key, value, _ := strings.Cut(pair, "=")
+		d.Entries = append(d.Entries, &ratelimit.RateLimitDescriptor_Entry{Key: key, Value: value})
+	}
+	return d
 }
 
-func (l load) String() string {
-	return fmt.Sprintf("%.0f/s p50 %v p999 %v cpu %v redis %v callers %v", l.perSecond, l.p50, l.p999, l.cpu, l.redis, l.client)
+// Calling returns a load of calls: from callers who each wait for their answer, or, with a
+// rate, of that many a second whatever is answered. Latencies then count from the moment at
+// which a call was due.
+func (s *Service) Calling(tb testing.TB, c *Calls, rate float64) Run {
+	tb.Helper()
+	return func(length time.Duration) Load {
+		l := s.measure(tb, c.descriptors, func() Load { return s.call(tb, c, length, rate) })
+		tb.Logf("%s, %d descriptors: %v", s.Name, c.descriptors, l)
+		return l
+	}
 }
 
-// run sends calls for a while: from callers who each wait for their answer, or, with a
-// rate, at that many a second whatever is answered. Latencies then count from the moment
-// at which a call was due.
-func (s *service) run(t *testing.T, w *workload, length time.Duration, rate float64) load {
-	t.Helper()
-	before := s.counted(t)
-	cpu, redis, client := cpuTime(t, s.Pid()), cpuTime(t, s.redis.Pid()), cpuTime(t, os.Getpid())
+func (s *Service) call(tb testing.TB, calls *Calls, length time.Duration, rate float64) Load {
+	tb.Helper()
 	began := time.Now()
 	var group errgroup.Group
 	var latencies [connections][]time.Duration
 	for i := range connections {
 		group.Go(func() error {
-			c, err := dial(t.Context(), s.GRPC)
+			c, err := dial(tb.Context(), s.GRPC)
 			if err != nil {
 				return err
 			}
@@ -97,7 +100,7 @@ func (s *service) run(t *testing.T, w *workload, length time.Duration, rate floa
 			turn := i * keys / connections
 			next := func() []byte {
 				turn = (turn + 7919) % keys
-				return w.calls[turn]
+				return calls.messages[turn]
 			}
 			latencies[i] = make([]time.Duration, 0, 1<<20)
 			if rate > 0 {
@@ -107,19 +110,13 @@ func (s *service) run(t *testing.T, w *workload, length time.Duration, rate floa
 		})
 	}
 	if err := group.Wait(); err != nil {
-		t.Fatalf("%s: %v", s.name, err)
+		tb.Fatalf("%s: %v", s.Name, err)
 	}
 	took := time.Since(began)
 	all := slices.Concat(latencies[:]...)
-	if counted := s.counted(t) - before; counted < len(all)*w.descriptors {
-		t.Fatalf("%s: %d calls were counted %d times by %d limits", s.name, len(all), counted, w.descriptors)
-	}
 	slices.Sort(all)
-	n := time.Duration(len(all))
-	return load{
-		perSecond: float64(n) / took.Seconds(), p50: all[n/2], p999: all[n*999/1000],
-		cpu: (cpuTime(t, s.Pid()) - cpu) / n, redis: (cpuTime(t, s.redis.Pid()) - redis) / n, client: (cpuTime(t, os.Getpid()) - client) / n,
-	}
+	n := len(all)
+	return Load{Requests: n, PerSecond: float64(n) / took.Seconds(), P50: all[n/2], P99: all[n*99/100], Far: all[n*999/1000]}
 }
 
 // saturate has callers of one connection send a call when the last one is answered.
@@ -190,39 +187,4 @@ func (c *connection) full() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.open == maxOpen
-}
-
-// counted is how often Redis has counted a call for a limit.
-func (s *service) counted(t *testing.T) (calls int) {
-	t.Helper()
-	stats, err := s.redis.Info(t.Context(), "commandstats")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if line := stats["cmdstat_"+s.counts]; line != "" {
-		if _, err := fmt.Sscanf(line, "calls=%d,", &calls); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return calls
-}
-
-// cpuTime is the processor time of a process in user and system mode.
-func cpuTime(t *testing.T, pid int) time.Duration {
-	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(text), ") ") // the name may have spaces
-	fields := strings.Fields(rest)
-	var ticks int
-	for _, i := range []int{14, 15} { // their numbers in proc(5), where ) ends field 2
-		n, err := strconv.Atoi(fields[i-3])
-		if err != nil {
-			t.Fatal(err)
-		}
-		ticks += n
-	}
-	return time.Duration(ticks) * 10 * time.Millisecond
 }
