@@ -288,8 +288,11 @@ func (q *nodeQueue) runProbe(ctx context.Context, on redis.Cmdable) error {
 
 // isAnswer reports whether the result of a call proves that its node runs calls.
 func isAnswer(err error) bool {
+	if err == nil {
+		return true
+	}
 	var reply redis.Error
-	return err == nil || errors.As(err, &reply) && resultOf(err) != notNow
+	return errors.As(err, &reply) && resultOf(err) != notNow
 }
 
 // connect opens the connections that calls need: a few, or on a slow network as

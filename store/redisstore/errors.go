@@ -30,6 +30,9 @@ const (
 
 // resultOf classifies the error of a call.
 func resultOf(err error) callResult {
+	if err == nil {
+		return mayHaveRun
+	}
 	var reply redis.Error
 	if !errors.As(err, &reply) {
 		var op *net.OpError

@@ -43,7 +43,6 @@ func newScriptClient(t testing.TB, s *testenv.Server) scriptClient {
 func (c scriptClient) decide(now int64, requests ...*shardRequest) (map[string]int64, error) {
 	call := scriptCall{batch: requests}
 	call.build(now)
-	keys := slices.Clone(call.args[firstKey : firstKey+len(call.keys)])
 	reply, err := c.Do(context.Background(), call.evaluate()...).Text()
 	if err != nil {
 		return nil, err
@@ -52,18 +51,18 @@ func (c scriptClient) decide(now int64, requests ...*shardRequest) (map[string]i
 	if err != nil {
 		return nil, err
 	}
-	expiries := make(map[string]int64, len(keys))
+	expiries := make(map[string]int64, len(call.names))
 	if now == 0 {
 		if rest != "" {
 			return nil, fmt.Errorf("%d bytes behind the answer", len(rest))
 		}
 		return expiries, nil
 	}
-	if len(rest) != 8*len(keys) {
-		return nil, fmt.Errorf("%d bytes of expiries for %d keys", len(rest), len(keys))
+	if len(rest) != 8*len(call.names) {
+		return nil, fmt.Errorf("%d bytes of expiries for %d keys", len(rest), len(call.names))
 	}
-	for i, key := range keys {
-		expiries[key.(string)] = int64(math.Float64frombits(binary.LittleEndian.Uint64([]byte(rest[8*i:]))))
+	for i, key := range call.names {
+		expiries[key] = int64(math.Float64frombits(binary.LittleEndian.Uint64([]byte(rest[8*i:]))))
 	}
 	return expiries, nil
 }

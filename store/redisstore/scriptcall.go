@@ -14,21 +14,31 @@ import (
 type scriptCall struct {
 	batch []*shardRequest
 	// args are the arguments of EVALSHA and EVAL: command, script, number of
-	// keys, keys, body, answer.
+	// keys, keys, body, answer. They point to fields of the call: a value in an
+	// interface would be an allocation for each key.
 	args []any
-	body []byte
+	body packed
 
 	keys  map[string]callKey
+	names []string // the keys, in order
+	count int      // how many
 	lists map[bandList]uint16 // the number of each list
 	mixed bool                // a list has bands that are not token buckets
 	// The sections that follow the lists in body.
 	holders, requests, demands, settlements []byte
 	// answer is the format of the answer that the script packs. settled is its end, the
 	// format of the settlements, which build appends last.
-	answer, settled []byte
+	answer  packed
+	settled []byte
 
 	err error // of the call
 }
+
+// packed is an argument that go-redis sends as it is.
+type packed []byte
+
+// MarshalBinary implements [encoding.BinaryMarshaler].
+func (p *packed) MarshalBinary() ([]byte, error) { return *p, nil }
 
 // bandList identifies a list of bands by its address: all demands of a rule share one list.
 type bandList struct {
@@ -49,9 +59,6 @@ const (
 	maxKeys = 256
 )
 
-// firstKey is where the keys begin in args.
-const firstKey = 3
-
 // build encodes the requests as lua/script/protocol.lua describes. now is 0 except in tests.
 func (c *scriptCall) build(now int64) {
 	if c.keys == nil {
@@ -61,7 +68,7 @@ func (c *scriptCall) build(now int64) {
 	clear(c.keys)
 	clear(c.lists)
 	c.mixed = false
-	c.args = append(c.args[:0], "EVALSHA", decideSHA, 0)
+	c.args, c.names = append(c.args[:0], "EVALSHA", &decideSHA, &c.count), c.names[:0]
 	c.holders, c.requests, c.demands, c.settlements = c.holders[:0], c.requests[:0], c.demands[:0], c.settlements[:0]
 	c.answer, c.settled = append(c.answer[:0], "<d"...), c.settled[:0]
 	c.body = appendDoubles(c.body[:0], now)
@@ -96,8 +103,8 @@ func (c *scriptCall) build(now int64) {
 			c.answer = append(c.answer, 'd')
 		}
 	}
-	c.args[2] = len(c.keys)
-	c.args = append(c.args, c.body, c.answer)
+	c.count = len(c.names)
+	c.args = append(c.args, &c.body, &c.answer)
 }
 
 // The bytes of a holder and of a request in their sections.
@@ -108,13 +115,13 @@ const (
 
 // evaluate returns the arguments for EVAL, which also loads the script.
 func (c *scriptCall) evaluate() []any {
-	c.args[0], c.args[1] = "EVAL", decideScript
+	c.args[0], c.args[1] = "EVAL", &decideScript
 	return c.args
 }
 
 // evaluateSHA returns the arguments for EVALSHA.
 func (c *scriptCall) evaluateSHA() []any {
-	c.args[0], c.args[1] = "EVALSHA", decideSHA
+	c.args[0], c.args[1] = "EVALSHA", &decideSHA
 	return c.args
 }
 
@@ -213,8 +220,9 @@ func (c *scriptCall) addHolder(number int, key string, bands []store.ExactBand, 
 func (c *scriptCall) addKey(key string, request int) callKey {
 	k, known := c.keys[key]
 	if !known {
-		c.args = append(c.args, key)
-		k = callKey{uint16(len(c.args) - firstKey), request}
+		c.names = append(c.names, key)
+		c.args = append(c.args, &c.names[len(c.names)-1])
+		k = callKey{uint16(len(c.names)), request}
 		c.keys[key] = k
 	}
 	return k

@@ -21,7 +21,7 @@ import (
 func allocationFigures(t *testing.T, report *figure.Report) {
 	store := redisload.Open(t, testenv.StartStandalone(t, testenv.Config{}).URI())
 	set := fluxgate.Must(rules.NewSet("api-limits", rules.Rule{
-		ID: "one", Scope: rules.ScopeUser, Bands: []rules.Band{rules.PerHour(1_000_000)},
+		ID: "one", Scope: rules.ScopeUser, Bands: []rules.Band{rules.PerDay(1_000)},
 	}))
 	engine := fluxgate.Must(fluxgate.New(store, fluxgate.Static(set)))
 	users := make([]string, 10_000)
