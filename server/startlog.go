@@ -3,9 +3,10 @@ package server
 import (
 	"cmp"
 	"fmt"
+	"math"
+	"runtime/debug"
 	"strings"
 
-	"github.com/fluxgate/fluxgate/internal/memlimit"
 	"github.com/fluxgate/fluxgate/server/config"
 )
 
@@ -37,8 +38,8 @@ func (a *App) metricsAt() string {
 
 // memoryLimit returns the soft limit of the Go runtime.
 func memoryLimit() string {
-	bytes, ok := memlimit.Current()
-	if !ok {
+	bytes := debug.SetMemoryLimit(-1) // a negative limit changes nothing
+	if bytes == math.MaxInt64 {
 		return "none"
 	}
 	return fmt.Sprintf("%dMiB", bytes>>20)

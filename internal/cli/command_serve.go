@@ -7,7 +7,7 @@ import (
 	"runtime/debug"
 	"syscall"
 
-	"github.com/fluxgate/fluxgate/internal/memlimit"
+	"github.com/KimMachineGun/automemlimit/memlimit"
 	"github.com/fluxgate/fluxgate/server"
 	"github.com/fluxgate/fluxgate/server/config"
 	"github.com/fluxgate/fluxgate/server/telemetry"
@@ -41,10 +41,15 @@ func runServer(cmd *cobra.Command, c *config.Config) error {
 		// default would collect all the time.
 		debug.SetGCPercent(400)
 	}
-	memlimit.Set()
 	logger, err := telemetry.NewLogger(cmd.ErrOrStderr(), c.Log.Format, c.Log.Level)
 	if err != nil {
 		return err
+	}
+	// The rest of the memory is for what the Go runtime does not count, and for what requests
+	// allocate while garbage is being collected on a busy machine.
+	memory := memlimit.ApplyFallback(memlimit.FromCgroup, memlimit.FromSystem)
+	if _, err := memlimit.Set(memlimit.WithProvider(memory), memlimit.WithRatio(0.7)); err != nil {
+		logger.Warn("cannot set a memory limit: GOMEMLIMIT can", "error", err)
 	}
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP) // before the start: the default ends the process
