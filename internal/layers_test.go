@@ -31,7 +31,7 @@ var layers = [][]string{
 	{"rules/rulestest"},
 	{"rules/xdsrules"},
 	{"rules/envoyrules"},
-	{"rules/filerules", "rules/mongorules", "rules/redisrules", "rules/memrules"},
+	{"rules/filerules", "rules/mongorules", "rules/redisrules"},
 	{"internal/wire"},
 	{"store/redisstore", "store/lease", "store/storetest", "clientip"},
 	{""}, // the root package: the engine
