@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -21,14 +22,13 @@ type Map struct {
 	sets map[string]*overrides
 }
 
-var _ rules.OverrideEditor = (*Map)(nil)
+var _ rules.Overrides = (*Map)(nil)
 
 type overrides struct {
 	revision int64
 	// forgotten is the last revision of a deletion that is not known any more.
 	forgotten int64
-	byID      map[string]rules.Override
-	deleted   int // how many of them
+	byID      map[string]rules.Override // and the deleted ones
 	// listed are those that exist, by position. It is nil after a change.
 	listed []listed
 }
@@ -121,37 +121,49 @@ func (m *Map) ListOverrides(ctx context.Context, ruleSet, after string, limit in
 	return page, nil
 }
 
-// PutOverrides implements [rules.OverrideEditor].
-func (m *Map) PutOverrides(ctx context.Context, ruleSet string, changes []rules.Override) (revision int64, err error) {
-	if changes, err = rules.CheckOverrides(ruleSet, changes); err != nil {
-		return 0, err
-	}
+// Replace makes these all overrides. Those that stay the same keep their revision.
+func (m *Map) Replace(list []rules.Override) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s := m.of(ruleSet)
-	added := 0
-	for i := range changes {
-		o := &changes[i]
-		was, exists := s.byID[o.ID()]
-		if exists = exists && !was.Deleted; !exists {
-			was.Revision = 0
+	next := map[string]map[string]rules.Override{} // by rule set and id
+	for ruleSet := range m.sets {
+		next[ruleSet] = map[string]rules.Override{}
+	}
+	for _, o := range list {
+		if next[o.RuleSetID] == nil {
+			next[o.RuleSetID] = map[string]rules.Override{}
 		}
-		if err := o.CheckBase(was.Revision); err != nil {
-			return 0, err
-		}
+		next[o.RuleSetID][o.ID()] = o
+	}
+	for ruleSet, overrides := range next {
+		m.apply(ruleSet, m.of(ruleSet).changes(overrides))
+	}
+}
+
+// changes returns what makes these the overrides that exist.
+func (s *overrides) changes(next map[string]rules.Override) (changes []rules.Override) {
+	for id, was := range s.byID {
+		now, stays := next[id]
 		switch {
-		case exists && o.Deleted:
-			added--
-		case !exists && !o.Deleted:
-			added++
+		case !stays:
+			changes = append(changes, rules.Override{RuleSetID: was.RuleSetID, RuleID: was.RuleID, Identity: was.Identity, Deleted: true})
+		case !was.Deleted && now.Times == was.Times && slices.Equal(now.Bands, was.Bands) &&
+			now.Until.Equal(was.Until) && now.Reason == was.Reason:
+			delete(next, id)
 		}
 	}
-	if added > 0 && s.there()+added > rules.MaxOverrides {
-		return 0, rules.ErrTooManyOverrides
-	}
-	if ctx.Err() != nil {
-		return 0, ctx.Err()
-	}
+	return slices.AppendSeq(changes, maps.Values(next))
+}
+
+// Apply makes changes of a rule set, whatever is there. It returns the last revision.
+func (m *Map) Apply(ruleSet string, changes []rules.Override) (revision int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.apply(ruleSet, changes)
+}
+
+func (m *Map) apply(ruleSet string, changes []rules.Override) (revision int64) {
+	s := m.of(ruleSet)
 	for _, o := range changes {
 		s.put(o)
 	}
@@ -162,11 +174,8 @@ func (m *Map) PutOverrides(ctx context.Context, ruleSet string, changes []rules.
 	if s.revision > 0 {
 		m.sets[ruleSet] = s
 	}
-	return s.revision, nil
+	return s.revision
 }
-
-// there returns how many overrides exist.
-func (s *overrides) there() int { return len(s.byID) - s.deleted }
 
 func (s *overrides) put(o rules.Override) {
 	id := o.ID()
@@ -177,17 +186,17 @@ func (s *overrides) put(o rules.Override) {
 	s.revision++
 	o.Revision, o.At = s.revision, time.Now().UTC()
 	s.byID[id], s.listed = o, nil
-	if known && was.Deleted {
-		s.deleted--
-	}
-	if o.Deleted {
-		s.deleted++
-	}
 }
 
 // forget forgets what was deleted, if that is much.
 func (s *overrides) forget() {
-	if s.deleted <= s.there()+maxDeleted {
+	deleted := 0
+	for _, o := range s.byID {
+		if o.Deleted {
+			deleted++
+		}
+	}
+	if deleted <= len(s.byID)-deleted+maxDeleted {
 		return
 	}
 	for id, o := range s.byID {
@@ -196,5 +205,4 @@ func (s *overrides) forget() {
 			delete(s.byID, id)
 		}
 	}
-	s.deleted = 0
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/fluxgate/fluxgate/internal/overridemap"
 	"github.com/fluxgate/fluxgate/rules"
@@ -15,19 +14,18 @@ type overrideFile struct {
 	overridemap.Map // of the last valid content
 
 	file *Source // nil if there is no file; it has no rule sets
-	sets map[string]bool
 }
 
 // openOverrides returns the overrides of a file, which may have no name.
 func openOverrides(path string, config Config) (*overrideFile, error) {
-	o := &overrideFile{sets: map[string]bool{}}
+	o := &overrideFile{}
 	if path == "" {
 		return o, nil
 	}
 	config.Overrides, config.Parse = "", func(_ string, data []byte) ([]*rules.Set, error) {
 		list, err := rules.ParseOverrides(bytes.NewReader(data), "")
 		if err == nil {
-			err = o.replace(list)
+			o.Replace(list)
 		}
 		return nil, err
 	}
@@ -72,56 +70,4 @@ func (s *Source) Override(ctx context.Context, ruleSet, id string) (rules.Overri
 func (s *Source) ListOverrides(ctx context.Context, ruleSet, after string, limit int) (rules.OverridePage, error) {
 	_, _ = s.overrides.update(ctx) // its error is that of OverrideRevisions
 	return s.overrides.ListOverrides(ctx, ruleSet, after, limit)
-}
-
-// replace makes these all overrides. Those that stay the same keep their revision.
-func (o *overrideFile) replace(list []rules.Override) error {
-	ctx := context.Background() // all of them or none
-	next := map[string][]rules.Override{}
-	for ruleSet := range o.sets {
-		next[ruleSet] = nil
-	}
-	for _, l := range list {
-		next[l.RuleSetID], o.sets[l.RuleSetID] = append(next[l.RuleSetID], l), true
-	}
-	for ruleSet, list := range next {
-		changes, err := o.changes(ctx, ruleSet, list)
-		if err != nil {
-			return err
-		}
-		for part := range slices.Chunk(changes, rules.MaxPage) {
-			if _, err := o.PutOverrides(ctx, ruleSet, part); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// changes returns what makes these the overrides of a rule set, deletions first: there is a
-// bound on how many there are.
-func (o *overrideFile) changes(ctx context.Context, ruleSet string, list []rules.Override) (changes []rules.Override, err error) {
-	next := make(map[string]*rules.Override, len(list))
-	for i := range list {
-		next[list[i].ID()] = &list[i]
-	}
-	for after, more := "", true; more; {
-		page, err := o.ListOverrides(ctx, ruleSet, after, rules.MaxPage)
-		if err != nil {
-			return nil, err
-		}
-		for _, was := range page.Overrides {
-			switch now := next[was.ID()]; {
-			case now == nil:
-				changes = append(changes, rules.Override{RuleSetID: ruleSet, RuleID: was.RuleID, Identity: was.Identity, Deleted: true})
-			case now.Times == was.Times && slices.Equal(now.Bands, was.Bands) && now.Until.Equal(was.Until) && now.Reason == was.Reason:
-				delete(next, was.ID())
-			}
-		}
-		after, more = page.Next, page.Next != ""
-	}
-	for _, now := range next {
-		changes = append(changes, *now)
-	}
-	return changes, nil
 }
