@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -129,14 +130,7 @@ func (s *Source) OverrideChanges(ctx context.Context, ruleSet string, after int6
 func overridePage(entries []overrideEntry) (page rules.OverridePage) {
 	for i := range entries {
 		o, err := entries[i].decode()
-		if err == nil {
-			page.Overrides = append(page.Overrides, o)
-			continue
-		}
-		if page.Damaged == nil {
-			page.Damaged = map[string]error{}
-		}
-		page.Damaged[entries[i].ID[len(entries[i].RuleSetID)+1:]] = err
+		page.Add(strings.TrimPrefix(entries[i].ID, entryID(entries[i].RuleSetID, "")), o, err)
 	}
 	return page
 }
