@@ -36,7 +36,7 @@ var layers = [][]string{
 	{"store/redisstore", "store/lease", "store/storetest", "clientip"},
 	{""}, // the root package: the engine
 	{"store/memstore"},
-	{"store/bucketmath", "internal/rulecontent", "internal/overridemap"},
+	{"store/bucketmath", "internal/rulecontent"},
 	{"rules", "store"},
 	{"internal/ideal", "internal/testenv/frontproxy", "internal/testenv/xdsserver"},
 	{"internal/match", "internal/bucket", "internal/testenv", "internal/secret", "internal/yamltree", "internal/redislog", "internal/redisuri"},

@@ -2,18 +2,25 @@ package filerules
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"sort"
+	"sync"
+	"time"
 
-	"github.com/fluxgate/fluxgate/internal/overridemap"
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// overrideFile is a file of overrides.
+// overrideFile is a file of overrides, with its last valid content.
 type overrideFile struct {
-	overridemap.Map // of the last valid content
-
 	file *Source // nil if there is no file; it has no rule sets
+
+	mu       sync.Mutex
+	revision int64 // of the content: its changes are not known
+	// sets are the overrides of each rule set that has had some, by position.
+	sets map[string][]rules.Override
 }
 
 // openOverrides returns the overrides of a file, which may have no name.
@@ -25,13 +32,41 @@ func openOverrides(path string, config Config) (*overrideFile, error) {
 	config.Overrides, config.Parse = "", func(_ string, data []byte) ([]*rules.Set, error) {
 		list, err := rules.ParseOverrides(bytes.NewReader(data), "")
 		if err == nil {
-			o.Replace(list)
+			o.replace(list)
 		}
 		return nil, err
 	}
 	var err error
 	o.file, err = Open(path, config)
 	return o, err
+}
+
+func (o *overrideFile) replace(list []rules.Override) {
+	slices.SortFunc(list, byPosition)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.revision++
+	next, now := map[string][]rules.Override{}, time.Now().UTC()
+	for ruleSet := range o.sets {
+		next[ruleSet] = nil
+	}
+	for _, override := range list {
+		override.Revision, override.At = o.revision, now
+		next[override.RuleSetID] = append(next[override.RuleSetID], override)
+	}
+	o.sets = next
+}
+
+func byPosition(a, b rules.Override) int { return cmp.Compare(a.Position(), b.Position()) }
+
+// content returns the overrides of a rule set and their revision, which is 0 if it never had one.
+func (o *overrideFile) content(ruleSet string) (list []rules.Override, revision int64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if list, known := o.sets[ruleSet]; known {
+		return list, o.revision
+	}
+	return nil, 0
 }
 
 // update reads the file if it has changed. The error is that of its content.
@@ -52,22 +87,45 @@ func (s *Source) OverrideRevisions(ctx context.Context, ruleSets []string) (map[
 	if _, err := s.overrides.update(ctx); err != nil {
 		return nil, err
 	}
-	return s.overrides.OverrideRevisions(ctx, ruleSets)
+	revisions := map[string]int64{}
+	for _, id := range ruleSets {
+		if _, revision := s.overrides.content(id); revision > 0 {
+			revisions[id] = revision
+		}
+	}
+	return revisions, nil
 }
 
-// OverrideChanges implements [rules.Overrides], for the last valid content of the file.
-func (s *Source) OverrideChanges(ctx context.Context, ruleSet string, after int64, limit int) (rules.OverridePage, error) {
-	return s.overrides.OverrideChanges(ctx, ruleSet, after, limit)
+// OverrideChanges implements [rules.Overrides], for the last valid content of the file. After
+// a change of the file all overrides are to be read.
+func (s *Source) OverrideChanges(ctx context.Context, ruleSet string, after int64, _ int) (rules.OverridePage, error) {
+	_, revision := s.overrides.content(ruleSet)
+	if after != revision {
+		return rules.OverridePage{}, rules.ErrOverridesLost
+	}
+	return rules.OverridePage{Revision: revision}, ctx.Err()
 }
 
 // Override implements [rules.Overrides], for the last valid content of the file.
 func (s *Source) Override(ctx context.Context, ruleSet, id string) (rules.Override, error) {
 	_, _ = s.overrides.update(ctx) // its error is that of OverrideRevisions
-	return s.overrides.Override(ctx, ruleSet, id)
+	list, _ := s.overrides.content(ruleSet)
+	for i := range list {
+		if list[i].ID() == id {
+			return list[i], ctx.Err()
+		}
+	}
+	return rules.Override{}, cmp.Or(ctx.Err(), fmt.Errorf("override %s: %w", id, rules.ErrNotFound))
 }
 
 // ListOverrides implements [rules.Overrides], for the last valid content of the file.
-func (s *Source) ListOverrides(ctx context.Context, ruleSet, after string, limit int) (rules.OverridePage, error) {
+func (s *Source) ListOverrides(ctx context.Context, ruleSet, after string, limit int) (page rules.OverridePage, err error) {
 	_, _ = s.overrides.update(ctx) // its error is that of OverrideRevisions
-	return s.overrides.ListOverrides(ctx, ruleSet, after, limit)
+	list, _ := s.overrides.content(ruleSet)
+	first := sort.Search(len(list), func(i int) bool { return list[i].Position() > after })
+	page.Overrides = list[first:min(len(list), first+rules.PageSize(limit))]
+	if n := len(page.Overrides); n == rules.PageSize(limit) {
+		page.Next = page.Overrides[n-1].Position()
+	}
+	return page, ctx.Err()
 }

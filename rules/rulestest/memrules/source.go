@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fluxgate/fluxgate/internal/overridemap"
 	"github.com/fluxgate/fluxgate/internal/pendingids"
 	"github.com/fluxgate/fluxgate/rules"
 )
@@ -31,7 +30,7 @@ type Config struct {
 
 // Source keeps rule sets in memory.
 type Source struct {
-	overridemap.Map
+	overrideMap
 	config Config
 
 	mu        sync.RWMutex
@@ -164,7 +163,7 @@ func (s *Source) PutOverrides(ctx context.Context, ruleSet string, changes []rul
 	for w := range s.watchers {
 		w.Add(ruleSet)
 	}
-	return s.Apply(ruleSet, changes), nil
+	return s.apply(ruleSet, changes), nil
 }
 
 // forget drops the oldest versions that exceed a limit.

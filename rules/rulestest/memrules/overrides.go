@@ -1,11 +1,9 @@
-// Package overridemap keeps overrides in memory, for sources of rules.
-package overridemap
+package memrules
 
 import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -16,13 +14,13 @@ import (
 // maxDeleted is how many deleted overrides of a rule set are kept beside as many as there are.
 const maxDeleted = 1_000
 
-// Map is the overrides of rule sets. Its zero value is empty.
-type Map struct {
+// overrideMap is the overrides of rule sets. Its zero value is empty.
+type overrideMap struct {
 	mu   sync.Mutex
 	sets map[string]*overrides
 }
 
-var _ rules.Overrides = (*Map)(nil)
+var _ rules.Overrides = (*overrideMap)(nil)
 
 type overrides struct {
 	revision int64
@@ -36,12 +34,12 @@ type overrides struct {
 type listed struct{ position, id string }
 
 // of returns the overrides of a rule set.
-func (m *Map) of(ruleSet string) *overrides {
+func (m *overrideMap) of(ruleSet string) *overrides {
 	return cmp.Or(m.sets[ruleSet], &overrides{byID: map[string]rules.Override{}})
 }
 
 // OverrideRevisions implements [rules.Overrides].
-func (m *Map) OverrideRevisions(ctx context.Context, ruleSets []string) (map[string]int64, error) {
+func (m *overrideMap) OverrideRevisions(ctx context.Context, ruleSets []string) (map[string]int64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	revisions := map[string]int64{}
@@ -54,7 +52,7 @@ func (m *Map) OverrideRevisions(ctx context.Context, ruleSets []string) (map[str
 }
 
 // OverrideChanges implements [rules.Overrides].
-func (m *Map) OverrideChanges(ctx context.Context, ruleSet string, after int64, limit int) (page rules.OverridePage, err error) {
+func (m *overrideMap) OverrideChanges(ctx context.Context, ruleSet string, after int64, limit int) (page rules.OverridePage, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.of(ruleSet)
@@ -78,7 +76,7 @@ func (m *Map) OverrideChanges(ctx context.Context, ruleSet string, after int64, 
 }
 
 // Override implements [rules.Overrides].
-func (m *Map) Override(ctx context.Context, ruleSet, id string) (rules.Override, error) {
+func (m *overrideMap) Override(ctx context.Context, ruleSet, id string) (rules.Override, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	o, ok := m.of(ruleSet).byID[id]
@@ -92,7 +90,7 @@ func (m *Map) Override(ctx context.Context, ruleSet, id string) (rules.Override,
 }
 
 // ListOverrides implements [rules.Overrides].
-func (m *Map) ListOverrides(ctx context.Context, ruleSet, after string, limit int) (page rules.OverridePage, err error) {
+func (m *overrideMap) ListOverrides(ctx context.Context, ruleSet, after string, limit int) (page rules.OverridePage, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.of(ruleSet)
@@ -121,48 +119,10 @@ func (m *Map) ListOverrides(ctx context.Context, ruleSet, after string, limit in
 	return page, nil
 }
 
-// Replace makes these all overrides. Those that stay the same keep their revision.
-func (m *Map) Replace(list []rules.Override) {
+// apply makes changes of a rule set, whatever is there. It returns the last revision.
+func (m *overrideMap) apply(ruleSet string, changes []rules.Override) (revision int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	next := map[string]map[string]rules.Override{} // by rule set and id
-	for ruleSet := range m.sets {
-		next[ruleSet] = map[string]rules.Override{}
-	}
-	for _, o := range list {
-		if next[o.RuleSetID] == nil {
-			next[o.RuleSetID] = map[string]rules.Override{}
-		}
-		next[o.RuleSetID][o.ID()] = o
-	}
-	for ruleSet, overrides := range next {
-		m.apply(ruleSet, m.of(ruleSet).changes(overrides))
-	}
-}
-
-// changes returns what makes these the overrides that exist.
-func (s *overrides) changes(next map[string]rules.Override) (changes []rules.Override) {
-	for id, was := range s.byID {
-		now, stays := next[id]
-		switch {
-		case !stays:
-			changes = append(changes, rules.Override{RuleSetID: was.RuleSetID, RuleID: was.RuleID, Identity: was.Identity, Deleted: true})
-		case !was.Deleted && now.Times == was.Times && slices.Equal(now.Bands, was.Bands) &&
-			now.Until.Equal(was.Until) && now.Reason == was.Reason:
-			delete(next, id)
-		}
-	}
-	return slices.AppendSeq(changes, maps.Values(next))
-}
-
-// Apply makes changes of a rule set, whatever is there. It returns the last revision.
-func (m *Map) Apply(ruleSet string, changes []rules.Override) (revision int64) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.apply(ruleSet, changes)
-}
-
-func (m *Map) apply(ruleSet string, changes []rules.Override) (revision int64) {
 	s := m.of(ruleSet)
 	for _, o := range changes {
 		s.put(o)
