@@ -5,8 +5,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
-	"sort"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,8 +20,14 @@ type overrideFile struct {
 
 	mu       sync.Mutex
 	revision int64 // of the content: its changes are not known
-	// sets are the overrides of each rule set that has had some, by position.
-	sets map[string][]rules.Override
+	// sets has each rule set that has had overrides.
+	sets map[string]*overrideList
+}
+
+// overrideList is the overrides of a rule set.
+type overrideList struct {
+	positions []string // in order
+	at        map[string]rules.Override
 }
 
 // openOverrides returns the overrides of a file, which may have no name.
@@ -42,31 +49,36 @@ func openOverrides(path string, config Config) (*overrideFile, error) {
 }
 
 func (o *overrideFile) replace(list []rules.Override) {
-	slices.SortFunc(list, byPosition)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.revision++
-	next, now := map[string][]rules.Override{}, time.Now().UTC()
+	next, now := map[string]*overrideList{}, time.Now().UTC()
 	for ruleSet := range o.sets {
-		next[ruleSet] = nil
+		next[ruleSet] = &overrideList{}
 	}
 	for _, override := range list {
 		override.Revision, override.At = o.revision, now
-		next[override.RuleSetID] = append(next[override.RuleSetID], override)
+		set := next[override.RuleSetID]
+		if set == nil || set.at == nil {
+			set = &overrideList{at: map[string]rules.Override{}}
+			next[override.RuleSetID] = set
+		}
+		set.at[override.Position()] = override
+	}
+	for _, set := range next {
+		set.positions = slices.Sorted(maps.Keys(set.at))
 	}
 	o.sets = next
 }
 
-func byPosition(a, b rules.Override) int { return cmp.Compare(a.Position(), b.Position()) }
-
 // content returns the overrides of a rule set and their revision, which is 0 if it never had one.
-func (o *overrideFile) content(ruleSet string) (list []rules.Override, revision int64) {
+func (o *overrideFile) content(ruleSet string) (list *overrideList, revision int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if list, known := o.sets[ruleSet]; known {
 		return list, o.revision
 	}
-	return nil, 0
+	return &overrideList{}, 0
 }
 
 // update reads the file if it has changed. The error is that of its content.
@@ -110,9 +122,9 @@ func (s *Source) OverrideChanges(ctx context.Context, ruleSet string, after int6
 func (s *Source) Override(ctx context.Context, ruleSet, id string) (rules.Override, error) {
 	_, _ = s.overrides.update(ctx) // its error is that of OverrideRevisions
 	list, _ := s.overrides.content(ruleSet)
-	for i := range list {
-		if list[i].ID() == id {
-			return list[i], ctx.Err()
+	for position, override := range list.at {
+		if strings.HasSuffix(position, id) && override.ID() == id {
+			return override, ctx.Err()
 		}
 	}
 	return rules.Override{}, cmp.Or(ctx.Err(), fmt.Errorf("override %s: %w", id, rules.ErrNotFound))
@@ -122,10 +134,16 @@ func (s *Source) Override(ctx context.Context, ruleSet, id string) (rules.Overri
 func (s *Source) ListOverrides(ctx context.Context, ruleSet, after string, limit int) (page rules.OverridePage, err error) {
 	_, _ = s.overrides.update(ctx) // its error is that of OverrideRevisions
 	list, _ := s.overrides.content(ruleSet)
-	first := sort.Search(len(list), func(i int) bool { return list[i].Position() > after })
-	page.Overrides = list[first:min(len(list), first+rules.PageSize(limit))]
-	if n := len(page.Overrides); n == rules.PageSize(limit) {
-		page.Next = page.Overrides[n-1].Position()
+	first, found := slices.BinarySearch(list.positions, after)
+	if found {
+		first++
+	}
+	for _, position := range list.positions[first:min(len(list.positions), first+rules.PageSize(limit))] {
+		page.Overrides = append(page.Overrides, list.at[position])
+		page.Next = position
+	}
+	if len(page.Overrides) < rules.PageSize(limit) {
+		page.Next = ""
 	}
 	return page, ctx.Err()
 }
