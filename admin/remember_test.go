@@ -10,7 +10,7 @@ import (
 
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/rules"
-	"github.com/fluxgate/fluxgate/rules/memrules"
+	"github.com/fluxgate/fluxgate/rules/rulestest/memrules"
 )
 
 // counting is an editor that counts calls.

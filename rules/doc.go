@@ -5,9 +5,9 @@
 // and report every [Problem] at once.
 //
 // A [Source] returns the revisions of rule sets, which is cheap, and their content.
-// Sources are files, MongoDB and Redis (filerules, mongorules, redisrules) and the
-// memory of a program (memrules). Package reload keeps their rule sets for the
-// engine. A source of your own has two methods. Test it with rulestest.
+// Sources are files, MongoDB and Redis (filerules, mongorules, redisrules). Package
+// reload keeps their rule sets for the engine. A source of your own has two methods.
+// Test it with rulestest.
 //
 // An [Editor] is a source that can also be written. Every change is a whole rule
 // set under a new revision, with author, time and comment. It takes effect only

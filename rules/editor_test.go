@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/fluxgate/fluxgate/rules"
-	"github.com/fluxgate/fluxgate/rules/memrules"
+	"github.com/fluxgate/fluxgate/rules/rulestest/memrules"
 )
 
 // A change needs an author and printable text.

@@ -83,6 +83,18 @@ type OverridePage struct {
 	Next string
 }
 
+// Add adds an override, or why it could not be read.
+func (p *OverridePage) Add(id string, o Override, err error) {
+	if err == nil {
+		p.Overrides = append(p.Overrides, o)
+		return
+	}
+	if p.Damaged == nil {
+		p.Damaged = map[string]error{}
+	}
+	p.Damaged[id] = err
+}
+
 // OverrideEditor is where overrides can be written.
 type OverrideEditor interface {
 	Overrides

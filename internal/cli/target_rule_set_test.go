@@ -9,7 +9,7 @@ import (
 
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/rules"
-	"github.com/fluxgate/fluxgate/rules/memrules"
+	"github.com/fluxgate/fluxgate/rules/rulestest/memrules"
 )
 
 // Without --rule-set commands use the default rule set, which must exist.

@@ -191,14 +191,11 @@ func (s *Source) syncDocuments(ctx context.Context, h *head, want []ruleDocument
 		}
 		complete := true
 		for chunk := range slices.Chunk(classify(h, want, all, round > 0).writes, s.config.batch) {
-			err := s.call(ctx, "writing documents", func(ctx context.Context) error {
-				done, err := s.write(ctx, chunk)
-				complete = complete && done
-				return err
-			})
+			done, err := s.bulkWrite(ctx, "writing documents", s.current().docs, chunk)
 			if err != nil {
 				return err
 			}
+			complete = complete && done
 		}
 		if complete {
 			return s.update(ctx, "marking the documents as written", h, bson.M{
@@ -209,16 +206,28 @@ func (s *Source) syncDocuments(ctx context.Context, h *head, want []ruleDocument
 	return fmt.Errorf("cannot write the documents of rule set %q: they change too often, or other documents have their _id", h.ID)
 }
 
-// write updates documents that have not changed since they were read. It reports
-// whether none had.
-func (s *Source) write(ctx context.Context, models []mongo.WriteModel) (complete bool, err error) {
-	result, err := s.current().docs.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
-	var refused mongo.BulkWriteException
-	if mongo.IsDuplicateKeyError(err) {
-		return false, nil // the next round uses another _id
-	} else if errors.As(err, &refused) && len(refused.WriteErrors) > 0 {
-		// Without the server's message, which may show the document.
-		err = fmt.Errorf("MongoDB rejected a document with error %d", refused.WriteErrors[0].Code)
+const duplicateKey = 11000
+
+// bulkWrite makes writes. It reports whether each of them found its document as its filter says,
+// and inserted none whose _id exists.
+func (s *Source) bulkWrite(ctx context.Context, doing string, c *mongo.Collection, writes []mongo.WriteModel) (complete bool, err error) {
+	if len(writes) == 0 {
+		return true, ctx.Err()
 	}
-	return err == nil && result.InsertedCount+result.MatchedCount+result.DeletedCount == int64(len(models)), err
+	err = s.call(ctx, doing, func(ctx context.Context) error {
+		result, err := c.BulkWrite(ctx, writes, options.BulkWrite().SetOrdered(false))
+		var refused mongo.BulkWriteException
+		if !errors.As(err, &refused) || refused.WriteConcernError != nil {
+			complete = err == nil && result.InsertedCount+result.MatchedCount+result.DeletedCount == int64(len(writes))
+			return err
+		}
+		for _, e := range refused.WriteErrors {
+			if !e.HasErrorCode(duplicateKey) {
+				// Without the server's message, which may show the document.
+				return fmt.Errorf("MongoDB rejected a document with error %d", e.Code)
+			}
+		}
+		return nil
+	})
+	return complete, err
 }

@@ -72,8 +72,8 @@
 // override. An API key in plain text is replaced by its digest.
 //
 // A change of overrides is one atomic write of the rule set's document in the log, which has
-// the change until the log and the documents are written. Deletions of the last minute, and as
-// many as there are overrides and 1,000 more, stay in the log.
+// the change until the log and the documents are written. Deletions of the last minute, and at
+// least as many as there are overrides and 1,000 more, stay in the log.
 //
 // # Limits of documents
 //

@@ -24,8 +24,8 @@ type overrideEdits struct {
 	missing  map[string]overrideEntry // whose documents were deleted
 	seen     map[string]string        // the names of documents, by the id of the override
 	changes  []overrideChange         // of documents that were edited or inserted
-	plain    []mongo.WriteModel       // replace API keys by their digests
-	obsolete []mongo.WriteModel       // delete documents that a late writer has inserted
+	obsolete []string                 // the names of documents that a late writer has inserted
+	repairs  []mongo.WriteModel       // replace API keys by their digests, and delete obsolete documents
 	problems []error
 }
 
@@ -78,23 +78,20 @@ func (s *Source) importOverridesOnce(ctx context.Context, ruleSet string) (impor
 	edits, err := s.overrideEdits(ctx, &h)
 	if err == nil && len(edits.missing) > 0 { // see confirmMissing
 		first := edits.missing
-		edits, err = s.overrideEdits(ctx, &h)
-		for id := range edits.missing {
-			if _, before := first[id]; !before {
-				delete(edits.missing, id)
-			}
+		if edits, err = s.overrideEdits(ctx, &h); err == nil {
+			maps.DeleteFunc(edits.missing, func(id string, _ overrideEntry) bool { return first[id].ID == "" })
 		}
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return false, err
-	case len(edits.plain) > 0:
-		err = s.writeOnce(ctx, "replacing API keys in documents of overrides", s.current().overrides, edits.plain)
-		return false, errors.Join(err, errOverridesChanged)
-	case len(edits.obsolete) > 0:
+	}
+	if len(edits.obsolete) > 0 {
 		s.config.Logger.Warn("deleting documents of deleted overrides; "+
-			"to add such an override again, insert its document without the fields revision and checksum", "ruleSet", ruleSet)
-		err = s.writeOnce(ctx, "deleting documents of overrides", s.current().overrides, edits.obsolete)
+			"to add such an override again, insert its document without the fields revision and checksum",
+			"ruleSet", ruleSet, "documents", edits.obsolete[:min(len(edits.obsolete), maxProblems)])
+	}
+	if len(edits.repairs) > 0 {
+		_, err := s.bulkWrite(ctx, "repairing documents of overrides", s.current().overrides, edits.repairs)
 		return false, errors.Join(err, errOverridesChanged)
 	}
 	if len(edits.missing)+len(edits.changes)+len(edits.problems) == 0 {
@@ -109,32 +106,32 @@ func (s *Source) importOverridesOnce(ctx context.Context, ruleSet string) (impor
 		imported = true
 		s.config.Logger.Info("imported edited documents of overrides", "ruleSet", ruleSet, "revision", revision, "changes", len(part))
 	}
-	return imported, s.noteInvalid(ctx, &h, edits.problems)
+	return imported, s.noteInvalid(ctx, &h, edits.invalid())
 }
 
 // noteInvalid records for all servers which documents are not valid, and returns the error.
-func (s *Source) noteInvalid(ctx context.Context, h *overrideHead, problems []error) (err error) {
+func (s *Source) noteInvalid(ctx context.Context, h *overrideHead, invalid error) error {
 	note := ""
-	if err = invalidOverrides(problems); err != nil {
-		note = err.Error()
+	if invalid != nil {
+		note = invalid.Error()
 	}
 	if note == h.Problem {
-		return err
+		return invalid
 	}
-	return errors.Join(err, s.call(ctx, "noting the problem of an edit", func(ctx context.Context) error {
+	return errors.Join(invalid, s.call(ctx, "noting the problem of an edit", func(ctx context.Context) error {
 		_, err := s.current().overrideLog.UpdateOne(ctx, bson.M{"_id": h.ID},
 			bson.M{"$set": bson.M{"problem": note}, "$setOnInsert": bson.M{revisionField: int64(0)}}, options.UpdateOne().SetUpsert(true))
 		return err
 	}))
 }
 
-// invalidOverrides returns the error about documents, if there are any.
-func invalidOverrides(problems []error) error {
+// invalid returns the error about documents that are not valid, if there are any.
+func (f *overrideEdits) invalid() error {
 	const most = 3
-	if len(problems) == 0 {
+	if len(f.problems) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d %w: %w", len(problems), errInvalidOverrides, errors.Join(problems[:min(most, len(problems))]...))
+	return fmt.Errorf("%d %w: %w", len(f.problems), errInvalidOverrides, errors.Join(f.problems[:min(most, len(f.problems))]...))
 }
 
 // deletions returns the changes that delete overrides whose documents are missing. An entry
@@ -205,9 +202,10 @@ func (f *overrideEdits) classify(h *overrideHead, d *overrideDocument) {
 	_, exists := f.live[was]
 	switch override, err := d.decodeOverride(); {
 	case d.plainKey():
-		f.plain = append(f.plain, d.digested())
+		f.repairs = append(f.repairs, d.digested())
 	case d.untouched() && !exists && d.revision <= h.Revision:
-		f.obsolete = append(f.obsolete, mongo.NewDeleteOneModel().SetFilter(bson.M{
+		f.obsolete = append(f.obsolete, d.name())
+		f.repairs = append(f.repairs, mongo.NewDeleteOneModel().SetFilter(bson.M{
 			"_id": d.key(), revisionField: d.raw.Lookup(revisionField), checksumField: d.checksum}))
 	case err != nil:
 		delete(f.missing, was) // it stays as it is

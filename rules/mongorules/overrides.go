@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -17,7 +18,7 @@ var _ rules.OverrideEditor = (*Source)(nil)
 
 const (
 	// maxDeleted is how many deleted overrides of a rule set are kept beside as many as there
-	// are, and those of the last keepDeleted.
+	// are, at least, and those of the last keepDeleted.
 	maxDeleted = 1_000
 	// A writer that resumes later than this writes nothing: what it would insert may have been
 	// deleted and forgotten.
@@ -33,16 +34,14 @@ type overrideHead struct {
 	Synced int64 `bson:"synced"`
 	// Forgotten is the last revision of a deletion that is not in the log any more.
 	Forgotten int64 `bson:"forgotten"`
-	Count     int   `bson:"count"`   // of overrides that exist
-	Deleted   int   `bson:"deleted"` // in the log
-	// Mark is a revision that was current at MarkedAt, and Young counts the deletions since.
+	Count     int   `bson:"count"` // of overrides that exist
+	// Mark is a revision that was current at MarkedAt: the next to be Forgotten. Deleted counts
+	// the deletions since.
 	Mark     int64     `bson:"mark"`
 	MarkedAt time.Time `bson:"markedAt"`
-	Young    int       `bson:"young"`
-	// Pending are the changes that may not be in the log or the documents yet. Forget says that
-	// deletions until Forgotten are still to be removed from the log.
+	Deleted  int       `bson:"deleted"`
+	// Pending are the changes that may not be in the log or the documents yet.
 	Pending []overrideEntry `bson:"pending,omitempty"`
-	Forget  bool            `bson:"forget,omitempty"`
 	// Problem is why documents are not imported.
 	Problem string `bson:"problem,omitempty"`
 }
@@ -131,14 +130,7 @@ func (s *Source) OverrideChanges(ctx context.Context, ruleSet string, after int6
 func overridePage(entries []overrideEntry) (page rules.OverridePage) {
 	for i := range entries {
 		o, err := entries[i].decode()
-		if err == nil {
-			page.Overrides = append(page.Overrides, o)
-			continue
-		}
-		if page.Damaged == nil {
-			page.Damaged = map[string]error{}
-		}
-		page.Damaged[entries[i].ID[len(entries[i].RuleSetID)+1:]] = err
+		page.Add(strings.TrimPrefix(entries[i].ID, entryID(entries[i].RuleSetID, "")), o, err)
 	}
 	return page
 }

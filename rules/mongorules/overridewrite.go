@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -157,12 +156,6 @@ func (h *overrideHead) with(changes []overrideChange, entries map[string]overrid
 			next.Count, removed = next.Count-1, removed+1
 		case current == 0:
 			next.Count++
-			if was.Revision > 0 {
-				next.Deleted--
-			}
-			if was.Revision > h.Mark {
-				next.Young--
-			}
 		}
 		next.Revision++
 		o.Revision, o.At = next.Revision, at.UTC()
@@ -176,10 +169,9 @@ func (h *overrideHead) with(changes []overrideChange, entries map[string]overrid
 	if next.Count > max(h.Count, rules.MaxOverrides) {
 		return next, rules.ErrTooManyOverrides
 	}
-	next.Deleted, next.Young = next.Deleted+removed, next.Young+removed
-	if next.Deleted > next.Count+maxDeleted && at.Sub(h.MarkedAt) > keepDeleted {
-		next.Forgotten, next.Forget, next.Deleted = h.Mark, true, next.Young
-		next.Mark, next.MarkedAt, next.Young = h.Revision, at, removed
+	if next.Deleted += removed; next.Deleted > next.Count+maxDeleted && at.Sub(h.MarkedAt) > keepDeleted {
+		next.Forgotten, next.Deleted = h.Mark, removed
+		next.Mark, next.MarkedAt = h.Revision, at
 	}
 	return next, nil
 }
@@ -234,30 +226,21 @@ func (s *Source) syncOverrides(ctx context.Context, h *overrideHead) error {
 			in     *mongo.Collection
 			writes []mongo.WriteModel
 		}{
-			{"deleting entries of the log of overrides", db.overrideLog, h.deletion(ids)},
+			{"deleting entries of the log of overrides", db.overrideLog, append(h.deletion(ids), h.forgetting()...)},
 			{"writing the log of overrides", db.overrideLog, entries},
 			{"deleting documents of overrides", db.overrides, h.deletion(keys)},
 			{"writing documents of overrides", db.overrides, documents},
 		} {
-			if err := s.writeOnce(ctx, step.doing, step.in, step.writes); err != nil {
+			// A document that exists was written before.
+			if _, err := s.bulkWrite(ctx, step.doing, step.in, step.writes); err != nil {
 				return err
 			}
 		}
 	}
-	if h.Forget {
-		err := s.call(ctx, "deleting old entries of the log of overrides", func(ctx context.Context) error {
-			_, err := db.overrideLog.DeleteMany(ctx, bson.M{"ruleSetId": h.ID, "position": bson.M{"$exists": false},
-				revisionField: bson.M{"$lte": h.Forgotten}})
-			return err
-		})
-		if err != nil {
-			return err
-		}
-	}
-	h.Synced, h.Pending, h.Forget = h.Revision, nil, false
+	h.Synced, h.Pending = h.Revision, nil
 	return s.call(ctx, "marking overrides as written", func(ctx context.Context) error {
 		_, err := db.overrideLog.UpdateOne(ctx, bson.M{"_id": h.ID, revisionField: h.Revision},
-			bson.M{"$set": bson.M{"synced": h.Revision}, "$unset": bson.M{"pending": "", "forget": ""}})
+			bson.M{"$set": bson.M{"synced": h.Revision}, "$unset": bson.M{"pending": ""}})
 		return err
 	})
 }
@@ -275,25 +258,11 @@ func (h *overrideHead) deletion(ids bson.A) []mongo.WriteModel {
 	return []mongo.WriteModel{mongo.NewDeleteManyModel().SetFilter(h.former(bson.M{"$in": ids}))}
 }
 
-// writeOnce makes writes. One that fails because its document exists was made before.
-func (s *Source) writeOnce(ctx context.Context, doing string, c *mongo.Collection, models []mongo.WriteModel) error {
-	if len(models) == 0 {
-		return ctx.Err()
-	}
-	return s.call(ctx, doing, func(ctx context.Context) error {
-		_, err := c.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
-		var refused mongo.BulkWriteException
-		if !errors.As(err, &refused) || refused.WriteConcernError != nil {
-			return err
-		}
-		for _, e := range refused.WriteErrors {
-			if !e.HasErrorCode(duplicateKey) {
-				// Without the server's message, which may show the document.
-				return fmt.Errorf("MongoDB rejected a document with error %d", e.Code)
-			}
-		}
+// forgetting returns the write that removes deletions from the log.
+func (h *overrideHead) forgetting() []mongo.WriteModel {
+	if h.Forgotten == 0 {
 		return nil
-	})
+	}
+	return []mongo.WriteModel{mongo.NewDeleteManyModel().SetFilter(
+		bson.M{"ruleSetId": h.ID, "position": bson.M{"$exists": false}, revisionField: bson.M{"$lte": h.Forgotten}})}
 }
-
-const duplicateKey = 11000

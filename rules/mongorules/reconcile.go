@@ -162,7 +162,7 @@ func (s *Source) Examine(ctx context.Context, id string) error {
 	if failed == nil {
 		var edits *overrideEdits
 		if edits, failed = s.overrideEdits(ctx, &overrides); failed == nil {
-			failed = invalidOverrides(edits.problems)
+			failed = edits.invalid()
 		}
 	}
 	return errors.Join(err, failed)

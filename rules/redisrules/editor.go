@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"strconv"
 
@@ -13,14 +12,11 @@ import (
 
 // Put implements [rules.Editor].
 func (s *Source) Put(ctx context.Context, set *rules.Set, change rules.Change) (int64, error) {
-	if set == nil {
-		return 0, errors.New("putting a rule set: the rule set is nil")
-	}
-	_, document, err := rules.Encode(set)
+	own, document, err := rules.Encode(set)
 	if err != nil {
-		return 0, fmt.Errorf("putting rule set %q: %w", set.ID(), err)
+		return 0, fmt.Errorf("putting a rule set: %w", err)
 	}
-	return s.commit(ctx, wasPut, set.ID(), document, change)
+	return s.commit(ctx, wasPut, own.ID(), document, change)
 }
 
 // Delete implements [rules.Editor].

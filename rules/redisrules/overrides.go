@@ -30,27 +30,19 @@ func (s *Source) overrideKeys(ruleSet string, names ...string) []string {
 	return keys
 }
 
-// OverrideRevisions implements [rules.Overrides], with one HMGET.
+// OverrideRevisions implements [rules.Overrides].
 func (s *Source) OverrideRevisions(ctx context.Context, ruleSets []string) (map[string]int64, error) {
-	known := rules.ValidIDs(ruleSets)
-	revisions := make(map[string]int64, len(known))
-	if len(known) == 0 {
-		return revisions, ctx.Err()
-	}
-	found, err := within(ctx, s.config, func(ctx context.Context) (reply, error) {
-		return s.client.HMGet(ctx, s.key("override-revisions"), known...).Result()
-	})
+	found, err := s.fields(ctx, "override-revisions", ruleSets)
 	if err != nil {
-		return nil, fmt.Errorf("reading the revisions of the overrides of %d rule sets: %w", len(known), err)
+		return nil, fmt.Errorf("reading the revisions of the overrides of %d rule sets: %w", len(ruleSets), err)
 	}
-	for i, id := range known {
-		if text, there := found.text(i); there {
-			revision, ok := parseNumber(text)
-			if !ok {
-				revision = unreadable
-			}
-			revisions[id] = revision
+	revisions := make(map[string]int64, len(found))
+	for id, text := range found {
+		revision, ok := parseNumber(text)
+		if !ok {
+			revision = unreadable
 		}
+		revisions[id] = revision
 	}
 	return revisions, nil
 }
@@ -89,7 +81,7 @@ func (s *Source) OverrideChanges(ctx context.Context, ruleSet string, after int6
 		if err == nil && (wrong != nil || o.Revision != at) {
 			err = damagedOverride(ruleSet, id)
 		}
-		add(&page, id, o, err)
+		page.Add(id, o, err)
 		last = max(last, at)
 	}
 	if len(page.Overrides)+len(page.Damaged) == rules.PageSize(limit) {
@@ -98,17 +90,6 @@ func (s *Source) OverrideChanges(ctx context.Context, ruleSet string, after int6
 		}
 	}
 	return page, nil
-}
-
-func add(page *rules.OverridePage, id string, o rules.Override, err error) {
-	if err == nil {
-		page.Overrides = append(page.Overrides, o)
-		return
-	}
-	if page.Damaged == nil {
-		page.Damaged = map[string]error{}
-	}
-	page.Damaged[id] = err
 }
 
 // revision parses an element of a reply. It is 0 if it is missing.
@@ -166,7 +147,7 @@ func (s *Source) ListOverrides(ctx context.Context, ruleSet, after string, limit
 		if err == nil && (o.Deleted || o.Position() != position) {
 			err = damagedOverride(ruleSet, id)
 		}
-		add(&page, id, o, err)
+		page.Add(id, o, err)
 		page.Next = position
 	}
 	if len(found) < 2*rules.PageSize(limit) {

@@ -43,24 +43,14 @@ func (s *Source) key(name string) string { return s.config.Prefix + ":{rules}:" 
 // affected.
 const unreadable = -1
 
-// Revisions implements [rules.Source], with one HMGET.
+// Revisions implements [rules.Source].
 func (s *Source) Revisions(ctx context.Context, ids []string) (map[string]rules.Head, error) {
-	known := rules.ValidIDs(ids)
-	heads := make(map[string]rules.Head, len(known))
-	if len(known) == 0 {
-		return heads, nil
-	}
-	found, err := within(ctx, s.config, func(ctx context.Context) (reply, error) {
-		return s.client.HMGet(ctx, s.key("heads"), known...).Result()
-	})
+	found, err := s.fields(ctx, "heads", ids)
 	if err != nil {
-		return nil, fmt.Errorf("reading the revisions of %d rule sets: %w", len(known), err)
+		return nil, fmt.Errorf("reading the revisions of %d rule sets: %w", len(ids), err)
 	}
-	for i, id := range known {
-		text, ok := found.text(i)
-		if !ok {
-			continue
-		}
+	heads := make(map[string]rules.Head, len(found))
+	for id, text := range found {
 		head, err := parseHead(text)
 		if err != nil {
 			head.Revision = unreadable
@@ -68,6 +58,23 @@ func (s *Source) Revisions(ctx context.Context, ids []string) (map[string]rules.
 		heads[id] = head
 	}
 	return heads, nil
+}
+
+// fields returns the fields of rule sets in a hash, with one HMGET.
+func (s *Source) fields(ctx context.Context, name string, ids []string) (map[string]string, error) {
+	if ids = rules.ValidIDs(ids); len(ids) == 0 {
+		return nil, ctx.Err()
+	}
+	found, err := within(ctx, s.config, func(ctx context.Context) (reply, error) {
+		return s.client.HMGet(ctx, s.key(name), ids...).Result()
+	})
+	fields := make(map[string]string, len(ids))
+	for i, id := range ids {
+		if text, there := found.text(i); there {
+			fields[id] = text
+		}
+	}
+	return fields, err
 }
 
 // Load implements [rules.Source].

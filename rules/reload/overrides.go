@@ -30,13 +30,9 @@ func (r *Reloader) readOverrides(ctx context.Context, sets []*ruleSet, version *
 	if !ok || r.overrides.Load() == nil || len(sets) == 0 {
 		return
 	}
-	ids := make([]string, len(sets))
-	for i, s := range sets {
-		ids[i] = s.id
-	}
 	var revisions map[string]int64
 	unknown := r.call(ctx, func(ctx context.Context) (err error) {
-		revisions, err = source.OverrideRevisions(ctx, ids)
+		revisions, err = source.OverrideRevisions(ctx, idsOf(sets))
 		return err
 	})
 	for _, s := range sets {
@@ -48,23 +44,9 @@ func (r *Reloader) readOverrides(ctx context.Context, sets []*ruleSet, version *
 			unknown = err // the others would wait as long
 		}
 		if ctx.Err() == nil {
-			r.overridesRead(s, err)
+			r.note(s, &s.status.OverridesErr, err, "overrides have a problem; others, and those that are known, stay in effect",
+				"all overrides are in effect again")
 		}
-	}
-}
-
-// overridesRead notes the result of reading overrides.
-func (r *Reloader) overridesRead(s *ruleSet, err error) {
-	s.mu.Lock()
-	before := s.status.OverridesErr
-	s.status.OverridesErr = err
-	s.mu.Unlock()
-	switch {
-	case err != nil && (before == nil || before.Error() != err.Error()):
-		r.counts.add(&r.counts.Failures)
-		r.log(s, slog.LevelError, "overrides have a problem; others, and those that are known, stay in effect", "error", err)
-	case err == nil && before != nil:
-		r.log(s, slog.LevelInfo, "all overrides are in effect again")
 	}
 }
 

@@ -12,8 +12,8 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
-	"github.com/fluxgate/fluxgate/rules/memrules"
 	"github.com/fluxgate/fluxgate/rules/reload"
+	"github.com/fluxgate/fluxgate/rules/rulestest/memrules"
 	"github.com/fluxgate/fluxgate/store/memstore"
 )
 

@@ -2,8 +2,9 @@ package reload
 
 import (
 	"context"
-	"log/slog"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/fluxgate/fluxgate/internal/background"
 	"github.com/fluxgate/fluxgate/rules"
@@ -14,25 +15,23 @@ import (
 // servers within one interval.
 func (r *Reloader) reconcileAll(ctx context.Context, source rules.Reconciler) {
 	_ = background.Sleep(ctx, upTo(r.config.Interval/2)) // servers that start together do not reconcile together
-	slots := make(chan struct{}, maxLoads)
+	var calls errgroup.Group
+	calls.SetLimit(maxLoads)
 	for ctx.Err() == nil {
 		next := time.Now().Add(r.config.Interval/2 + upTo(r.config.Jitter))
 		for _, s := range r.sets.all() {
 			if !s.importing.CompareAndSwap(false, true) {
 				continue // the call before this one has not returned, which must not delay other rule sets
 			}
-			r.work.Go(func(ctx context.Context) {
+			calls.Go(func() error {
 				defer s.importing.Store(false)
-				select {
-				case slots <- struct{}{}:
-					defer func() { <-slots }()
-					_ = r.reconcile(ctx, source, s) // an error is in the status
-				case <-ctx.Done():
-				}
+				_ = r.reconcile(ctx, source, s) // an error is in the status
+				return nil
 			})
 		}
 		_ = background.Sleep(ctx, time.Until(next))
 	}
+	_ = calls.Wait()
 }
 
 // reconcileAgain reconciles a rule set whose content was invalid, so that a repair
@@ -61,14 +60,8 @@ func (r *Reloader) reconcile(ctx context.Context, source rules.Reconciler, s *ru
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	switch before := s.setContentError(err); {
-	case err != nil && (before == nil || before.Error() != err.Error()):
-		r.counts.add(&r.counts.Failures)
-		r.log(s, slog.LevelError, "cannot import an edit of the rules; the current revision stays in effect",
-			"revision", rules.ShownRevision(s.snapshot().Revision), "error", err)
-	case err == nil && before != nil:
-		r.log(s, slog.LevelInfo, "the content of the rule source is valid again")
-	}
+	r.note(s, &s.contentErr, err, "cannot import an edit of the rules; the current revision stays in effect",
+		"the content of the rule source is valid again", "revision", rules.ShownRevision(s.snapshot().Revision))
 	if imported {
 		_ = r.refresh(ctx, []*ruleSet{s}, false) // an error is in the status
 		r.announceImport(ctx, s)

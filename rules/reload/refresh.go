@@ -39,7 +39,11 @@ func (r *Reloader) refresh(ctx context.Context, sets []*ruleSet, retry bool) err
 	}
 	r.counts.add(&r.counts.Looks)
 	asked := time.Now()
-	heads, err := r.revisions(ctx, sets)
+	var heads map[string]rules.Head
+	err := r.call(ctx, func(ctx context.Context) (err error) {
+		heads, err = r.source.Revisions(ctx, idsOf(sets))
+		return err
+	})
 	if err != nil {
 		for _, s := range sets {
 			r.failed(ctx, s, err, 0)
@@ -59,16 +63,12 @@ func (r *Reloader) refresh(ctx context.Context, sets []*ruleSet, retry bool) err
 	return err
 }
 
-func (r *Reloader) revisions(ctx context.Context, sets []*ruleSet) (heads map[string]rules.Head, err error) {
+func idsOf(sets []*ruleSet) []string {
 	ids := make([]string, len(sets))
 	for i, s := range sets {
 		ids[i] = s.id
 	}
-	err = r.call(ctx, func(ctx context.Context) (err error) {
-		heads, err = r.source.Revisions(ctx, ids)
-		return err
-	})
-	return heads, err
+	return ids
 }
 
 // call calls the source within the timeout. A panic becomes an error, so that it
@@ -146,7 +146,7 @@ func (r *Reloader) update(ctx context.Context, s *ruleSet, head rules.Head, know
 func (r *Reloader) confirm(s *ruleSet) {
 	s.mu.Lock()
 	failed := s.status.Err != nil
-	s.status.CheckedAt, s.status.Err, s.status.ErrAt, s.refused = time.Now(), nil, time.Time{}, 0
+	s.status.CheckedAt, s.status.Err, s.refused = time.Now(), nil, 0
 	s.mu.Unlock()
 	if failed {
 		r.config.Logger.Info("rules can be loaded again", "ruleSet", s.id, "revision", rules.ShownRevision(s.snapshot().Revision))
@@ -252,7 +252,7 @@ func (r *Reloader) failed(ctx context.Context, s *ruleSet, err error, revision i
 	}
 	s.mu.Lock()
 	before, now := s.status.Err, s.status
-	s.status.Err, s.status.ErrAt, s.refused = err, time.Now(), revision
+	s.status.Err, s.refused = err, revision
 	s.lost = s.lost || errors.Is(err, ErrLost)
 	s.mu.Unlock()
 	if before != nil && before.Error() == err.Error() {
@@ -263,6 +263,21 @@ func (r *Reloader) failed(ctx context.Context, s *ruleSet, err error, revision i
 		message = "cannot load rules; the missing-rule behavior applies to requests"
 	}
 	r.log(s, slog.LevelError, message, "serving", now.Source, "revision", rules.ShownRevision(now.Revision), "error", err)
+}
+
+// note records the result of reading more than rules, and logs a new problem and its end.
+func (r *Reloader) note(s *ruleSet, problem *error, err error, failed, repaired string, args ...any) {
+	s.mu.Lock()
+	before := *problem
+	*problem = err
+	s.mu.Unlock()
+	switch {
+	case err != nil && (before == nil || before.Error() != err.Error()):
+		r.counts.add(&r.counts.Failures)
+		r.log(s, slog.LevelError, failed, append(args, "error", err)...)
+	case err == nil && before != nil:
+		r.log(s, slog.LevelInfo, repaired)
+	}
 }
 
 // log logs an event of a rule set. Callers can invent ids, so ids without rules

@@ -1,6 +1,7 @@
 package reload
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -48,8 +49,7 @@ type ruleSet struct {
 	status Status
 	// contentErr is why the source could not import an edit. It stays until an
 	// import succeeds, even while loads succeed.
-	contentErr   error
-	contentErrAt time.Time
+	contentErr error
 	// refused is the revision that could not be loaded.
 	refused int64
 	// lost is whether the source has lost the rule set since it was loaded: it may number
@@ -86,21 +86,8 @@ func (s *ruleSet) snapshot() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	status := s.status
-	if status.Err == nil && s.contentErr != nil {
-		status.Err, status.ErrAt = s.contentErr, s.contentErrAt
-	}
+	status.Err = cmp.Or(status.Err, s.contentErr)
 	return status
-}
-
-// setContentError records the result of an import and returns the previous one.
-func (s *ruleSet) setContentError(err error) (before error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	before, s.contentErr = s.contentErr, err
-	if before == nil {
-		s.contentErrAt = time.Now()
-	}
-	return before
 }
 
 // install puts a version in effect.

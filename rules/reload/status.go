@@ -27,10 +27,8 @@ type Status struct {
 	// LoadedAt is when this version took effect. CheckedAt is when the source
 	// last confirmed it.
 	LoadedAt, CheckedAt time.Time
-	// Err is why the current content of the source is not in effect, since
-	// ErrAt. It is nil if it is in effect.
-	Err   error
-	ErrAt time.Time
+	// Err is why the current content of the source is not in effect. It is nil if it is.
+	Err error
 	// OverridesErr is why overrides of the source are not in effect. Those that were read
 	// before are.
 	OverridesErr error

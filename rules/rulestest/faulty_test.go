@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate/rules"
-	"github.com/fluxgate/fluxgate/rules/memrules"
 	"github.com/fluxgate/fluxgate/rules/rulestest"
+	"github.com/fluxgate/fluxgate/rules/rulestest/memrules"
 )
 
 // editorFaults are possible faults of editors, and the check that must detect each.

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate/rules"
-	"github.com/fluxgate/fluxgate/rules/memrules"
 	"github.com/fluxgate/fluxgate/rules/rulestest"
+	"github.com/fluxgate/fluxgate/rules/rulestest/memrules"
 )
 
 // overrideFaults are possible faults of sources of overrides, and the check that must detect

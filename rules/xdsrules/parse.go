@@ -54,7 +54,7 @@ func parse(resources []*anypb.Any, before *content) (*content, error) {
 	resources = slices.SortedFunc(slices.Values(resources), func(a, b *anypb.Any) int { return bytes.Compare(a.GetValue(), b.GetValue()) })
 	for _, packed := range resources {
 		sum := sha256.Sum256(packed.GetValue())
-		r := before.resource(sum)
+		r := before.resources[sum]
 		if r == nil || packed.GetTypeUrl() != typeURL {
 			var err error
 			if r, err = next.convert(packed); err != nil {
@@ -73,17 +73,8 @@ func parse(resources []*anypb.Any, before *content) (*content, error) {
 	if len(wrong) > 0 {
 		return nil, errors.Join(wrong...)
 	}
-	if before != nil {
-		next.Remember(&before.Content)
-	}
+	next.Remember(&before.Content)
 	return next, nil
-}
-
-func (c *content) resource(sum [sha256.Size]byte) *resource {
-	if c == nil {
-		return nil
-	}
-	return c.resources[sum]
 }
 
 // convert converts one resource.
@@ -106,14 +97,8 @@ func (c *content) convert(packed *anypb.Any) (*resource, error) {
 	for _, n := range notes {
 		c.notes = append(c.notes, fmt.Sprintf("resource %q: %s", config.GetName(), n))
 	}
-	return &resource{name: config.GetName(), domain: config.GetDomain(), version: versionOf(set, revision)}, nil
-}
-
-func versionOf(set *rules.Set, revision int64) rules.Version {
-	return rules.Version{
-		Entry:   rules.Entry{RuleSetID: set.ID(), Head: rules.Head{Revision: revision}, At: time.Now().UTC().Round(0)},
-		RuleSet: set,
-	}
+	entry := rules.Entry{RuleSetID: set.ID(), Head: rules.Head{Revision: revision}, At: time.Now().UTC().Round(0)}
+	return &resource{name: config.GetName(), domain: config.GetDomain(), version: rules.Version{Entry: entry, RuleSet: set}}, nil
 }
 
 func domainOf(c *pb.RateLimitConfig) *envoyrules.Domain {
@@ -151,7 +136,7 @@ func limitOf(l *pb.RateLimitPolicy) *envoyrules.RateLimit {
 func (c *content) changed(before *content) []string {
 	var ids []string
 	for id, head := range c.Heads {
-		if before == nil || before.Heads[id] != head {
+		if before.Heads[id] != head {
 			ids = append(ids, id)
 		}
 	}

@@ -43,7 +43,7 @@ func TestParse_Fields(t *testing.T) {
 		{Key: "d", Value: "y*", RateLimit: policy(pb.RateLimitUnit_HOUR, 3), Descriptors: []*pb.RateLimitDescriptor{{Key: "e", RateLimit: named}}},
 		{Key: "f", RateLimit: policy(pb.RateLimitUnit_MONTH, 5)},
 		{Key: "g", RateLimit: policy(pb.RateLimitUnit_YEAR, 6)},
-	}}), nil)
+	}}), &content{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestParse_Refused(t *testing.T) {
 		`rate_limit.unit: must be second`:                      pack(t, unknown),
 		`resource "shop": resource "shop" has the same domain`: pack(t, limit("shop", 1), limit("shop", 2)),
 	} {
-		if c, err := parse(resources, nil); c != nil || err == nil || !strings.Contains(err.Error(), want) {
+		if c, err := parse(resources, &content{}); c != nil || err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: the error is %v", want, err)
 		}
 	}
@@ -104,7 +104,7 @@ func TestDetail(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("\x12\x04shop"))
 	f.Fuzz(func(t *testing.T, value []byte) {
-		c, err := parse([]*anypb.Any{{TypeUrl: typeURL, Value: value}}, nil)
+		c, err := parse([]*anypb.Any{{TypeUrl: typeURL, Value: value}}, &content{})
 		if (c == nil) == (err == nil) {
 			t.Errorf("content %v, error %v", c, err)
 		}

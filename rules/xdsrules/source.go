@@ -82,7 +82,7 @@ func (s *Source) read(ctx context.Context) (*rulecontent.Content, error) {
 	select {
 	case <-s.tried:
 	case <-ctx.Done():
-		return nil, s.failure(ctx.Err())
+		return nil, fmt.Errorf("no rules from the xDS server %s: %w: %w", s.config.Server, s.Err(), ctx.Err())
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,10 +90,6 @@ func (s *Source) read(ctx context.Context) (*rulecontent.Content, error) {
 		return nil, fmt.Errorf("no rules from the xDS server %s: %w", s.config.Server, s.err)
 	}
 	return &s.current.Content, nil
-}
-
-func (s *Source) failure(err error) error {
-	return fmt.Errorf("no rules from the xDS server %s: %w: %w", s.config.Server, s.Err(), err)
 }
 
 // Watch implements [rules.Watcher]. It misses no change while it runs.

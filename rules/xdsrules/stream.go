@@ -1,6 +1,7 @@
 package xdsrules
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -59,18 +60,13 @@ func (s *Source) stream(ctx context.Context) (answered bool, err error) {
 		request = &discovery.DiscoveryRequest{TypeUrl: typeURL, VersionInfo: request.GetVersionInfo(), ResponseNonce: response.GetNonce()}
 		if err := s.use(response); err != nil {
 			request.ErrorDetail = status.New(codes.InvalidArgument, detail(err)).Proto()
-			s.pauseRefusal(ctx, refusals)
+			if refusals > 0 { // servers send it again at once
+				_ = s.config.pause(ctx, min(minRefusePause<<min(refusals-1, 10), maxRefusePause))
+			}
 			refusals++
 			continue
 		}
 		request.VersionInfo, refusals = response.GetVersionInfo(), 0
-	}
-}
-
-// pauseRefusal waits before a response is refused again. Servers send it again at once.
-func (s *Source) pauseRefusal(ctx context.Context, refusals int) {
-	if refusals > 0 {
-		_ = s.config.pause(ctx, min(minRefusePause<<min(refusals-1, 10), maxRefusePause))
 	}
 }
 
@@ -88,7 +84,7 @@ func (s *Source) node() *core.Node {
 // use accepts a response, or returns why it is refused.
 func (s *Source) use(response *discovery.DiscoveryResponse) error {
 	s.mu.Lock()
-	before, lastErr := s.current, s.err
+	first, before, lastErr := s.current == nil, cmp.Or(s.current, &content{}), s.err
 	s.mu.Unlock()
 	defer s.trying.Do(func() { close(s.tried) })
 	next, err := parse(response.GetResources(), before)
@@ -100,7 +96,7 @@ func (s *Source) use(response *discovery.DiscoveryResponse) error {
 	s.mu.Lock()
 	s.current, s.err, s.away = next, nil, false
 	for w := range s.watchers {
-		if before == nil {
+		if first {
 			w.Add("") // ids that it does not have, too
 		}
 		for _, id := range changed {

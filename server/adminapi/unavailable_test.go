@@ -11,7 +11,7 @@ import (
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/fluxgate/fluxgate/rules"
-	"github.com/fluxgate/fluxgate/rules/memrules"
+	"github.com/fluxgate/fluxgate/rules/rulestest/memrules"
 	"github.com/fluxgate/fluxgate/server/audit"
 	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/memstore"

@@ -11,8 +11,8 @@ import (
 
 	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/fluxgate/fluxgate/rules"
-	"github.com/fluxgate/fluxgate/rules/memrules"
 	"github.com/fluxgate/fluxgate/rules/reload"
+	"github.com/fluxgate/fluxgate/rules/rulestest/memrules"
 	"github.com/fluxgate/fluxgate/server/telemetry"
 )
 

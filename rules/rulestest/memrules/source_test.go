@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate/rules"
-	"github.com/fluxgate/fluxgate/rules/memrules"
 	"github.com/fluxgate/fluxgate/rules/rulestest"
+	"github.com/fluxgate/fluxgate/rules/rulestest/memrules"
 )
 
 // subject has a source of its own.

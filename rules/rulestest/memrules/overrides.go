@@ -1,5 +1,4 @@
-// Package overridemap keeps overrides in memory, for sources of rules.
-package overridemap
+package memrules
 
 import (
 	"cmp"
@@ -15,20 +14,19 @@ import (
 // maxDeleted is how many deleted overrides of a rule set are kept beside as many as there are.
 const maxDeleted = 1_000
 
-// Map is the overrides of rule sets. Its zero value is empty.
-type Map struct {
+// overrideMap is the overrides of rule sets. Its zero value is empty.
+type overrideMap struct {
 	mu   sync.Mutex
 	sets map[string]*overrides
 }
 
-var _ rules.OverrideEditor = (*Map)(nil)
+var _ rules.Overrides = (*overrideMap)(nil)
 
 type overrides struct {
 	revision int64
 	// forgotten is the last revision of a deletion that is not known any more.
 	forgotten int64
-	byID      map[string]rules.Override
-	deleted   int // how many of them
+	byID      map[string]rules.Override // and the deleted ones
 	// listed are those that exist, by position. It is nil after a change.
 	listed []listed
 }
@@ -36,12 +34,12 @@ type overrides struct {
 type listed struct{ position, id string }
 
 // of returns the overrides of a rule set.
-func (m *Map) of(ruleSet string) *overrides {
+func (m *overrideMap) of(ruleSet string) *overrides {
 	return cmp.Or(m.sets[ruleSet], &overrides{byID: map[string]rules.Override{}})
 }
 
 // OverrideRevisions implements [rules.Overrides].
-func (m *Map) OverrideRevisions(ctx context.Context, ruleSets []string) (map[string]int64, error) {
+func (m *overrideMap) OverrideRevisions(ctx context.Context, ruleSets []string) (map[string]int64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	revisions := map[string]int64{}
@@ -54,7 +52,7 @@ func (m *Map) OverrideRevisions(ctx context.Context, ruleSets []string) (map[str
 }
 
 // OverrideChanges implements [rules.Overrides].
-func (m *Map) OverrideChanges(ctx context.Context, ruleSet string, after int64, limit int) (page rules.OverridePage, err error) {
+func (m *overrideMap) OverrideChanges(ctx context.Context, ruleSet string, after int64, limit int) (page rules.OverridePage, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.of(ruleSet)
@@ -78,7 +76,7 @@ func (m *Map) OverrideChanges(ctx context.Context, ruleSet string, after int64, 
 }
 
 // Override implements [rules.Overrides].
-func (m *Map) Override(ctx context.Context, ruleSet, id string) (rules.Override, error) {
+func (m *overrideMap) Override(ctx context.Context, ruleSet, id string) (rules.Override, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	o, ok := m.of(ruleSet).byID[id]
@@ -92,7 +90,7 @@ func (m *Map) Override(ctx context.Context, ruleSet, id string) (rules.Override,
 }
 
 // ListOverrides implements [rules.Overrides].
-func (m *Map) ListOverrides(ctx context.Context, ruleSet, after string, limit int) (page rules.OverridePage, err error) {
+func (m *overrideMap) ListOverrides(ctx context.Context, ruleSet, after string, limit int) (page rules.OverridePage, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.of(ruleSet)
@@ -121,37 +119,11 @@ func (m *Map) ListOverrides(ctx context.Context, ruleSet, after string, limit in
 	return page, nil
 }
 
-// PutOverrides implements [rules.OverrideEditor].
-func (m *Map) PutOverrides(ctx context.Context, ruleSet string, changes []rules.Override) (revision int64, err error) {
-	if changes, err = rules.CheckOverrides(ruleSet, changes); err != nil {
-		return 0, err
-	}
+// apply makes changes of a rule set, whatever is there. It returns the last revision.
+func (m *overrideMap) apply(ruleSet string, changes []rules.Override) (revision int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.of(ruleSet)
-	added := 0
-	for i := range changes {
-		o := &changes[i]
-		was, exists := s.byID[o.ID()]
-		if exists = exists && !was.Deleted; !exists {
-			was.Revision = 0
-		}
-		if err := o.CheckBase(was.Revision); err != nil {
-			return 0, err
-		}
-		switch {
-		case exists && o.Deleted:
-			added--
-		case !exists && !o.Deleted:
-			added++
-		}
-	}
-	if added > 0 && s.there()+added > rules.MaxOverrides {
-		return 0, rules.ErrTooManyOverrides
-	}
-	if ctx.Err() != nil {
-		return 0, ctx.Err()
-	}
 	for _, o := range changes {
 		s.put(o)
 	}
@@ -162,11 +134,8 @@ func (m *Map) PutOverrides(ctx context.Context, ruleSet string, changes []rules.
 	if s.revision > 0 {
 		m.sets[ruleSet] = s
 	}
-	return s.revision, nil
+	return s.revision
 }
-
-// there returns how many overrides exist.
-func (s *overrides) there() int { return len(s.byID) - s.deleted }
 
 func (s *overrides) put(o rules.Override) {
 	id := o.ID()
@@ -177,17 +146,17 @@ func (s *overrides) put(o rules.Override) {
 	s.revision++
 	o.Revision, o.At = s.revision, time.Now().UTC()
 	s.byID[id], s.listed = o, nil
-	if known && was.Deleted {
-		s.deleted--
-	}
-	if o.Deleted {
-		s.deleted++
-	}
 }
 
 // forget forgets what was deleted, if that is much.
 func (s *overrides) forget() {
-	if s.deleted <= s.there()+maxDeleted {
+	deleted := 0
+	for _, o := range s.byID {
+		if o.Deleted {
+			deleted++
+		}
+	}
+	if deleted <= len(s.byID)-deleted+maxDeleted {
 		return
 	}
 	for id, o := range s.byID {
@@ -196,5 +165,4 @@ func (s *overrides) forget() {
 			delete(s.byID, id)
 		}
 	}
-	s.deleted = 0
 }

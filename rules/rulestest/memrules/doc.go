@@ -1,5 +1,5 @@
-// Package memrules keeps rule sets in this process: for rules that a program
-// makes itself, for tests and for demos.
+// Package memrules keeps rule sets in this process, for tests. A program that makes
+// its rules itself uses [github.com/fluxgate/fluxgate.Static].
 //
 // It is a [rules.Editor] like those that keep rules on a server, with revisions,
 // history and conflicts, and notifies its watchers of every change. Rule sets

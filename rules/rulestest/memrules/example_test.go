@@ -7,7 +7,7 @@ import (
 	"log"
 
 	"github.com/fluxgate/fluxgate/rules"
-	"github.com/fluxgate/fluxgate/rules/memrules"
+	"github.com/fluxgate/fluxgate/rules/rulestest/memrules"
 )
 
 // A program creates rules, two people change them at once, and one revision is

@@ -3,12 +3,12 @@ package memrules
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/fluxgate/fluxgate/internal/overridemap"
 	"github.com/fluxgate/fluxgate/internal/pendingids"
 	"github.com/fluxgate/fluxgate/rules"
 )
@@ -30,12 +30,13 @@ type Config struct {
 
 // Source keeps rule sets in memory.
 type Source struct {
-	overridemap.Map
+	overrideMap
 	config Config
 
-	mu       sync.RWMutex
-	sets     map[string]*ruleSet
-	watchers map[*pendingids.Set]bool
+	mu        sync.RWMutex
+	sets      map[string]*ruleSet
+	watchers  map[*pendingids.Set]bool
+	overrides map[string]int // how many a rule set has
 }
 
 var (
@@ -65,7 +66,7 @@ func New(config Config) *Source {
 	if config.Now == nil {
 		config.Now = time.Now
 	}
-	return &Source{config: config, sets: map[string]*ruleSet{}, watchers: map[*pendingids.Set]bool{}}
+	return &Source{config: config, sets: map[string]*ruleSet{}, watchers: map[*pendingids.Set]bool{}, overrides: map[string]int{}}
 }
 
 // last returns the newest entry, or the zero Entry if there is none.
@@ -129,16 +130,40 @@ func (s *Source) commit(ctx context.Context, id string, set *rules.Set, document
 }
 
 // PutOverrides implements [rules.OverrideEditor].
-func (s *Source) PutOverrides(ctx context.Context, ruleSet string, changes []rules.Override) (int64, error) {
-	revision, err := s.Map.PutOverrides(ctx, ruleSet, changes)
-	if err == nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		for w := range s.watchers {
-			w.Add(ruleSet)
+func (s *Source) PutOverrides(ctx context.Context, ruleSet string, changes []rules.Override) (revision int64, err error) {
+	if changes, err = rules.CheckOverrides(ruleSet, changes); err != nil {
+		return 0, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	added := 0
+	for i := range changes {
+		o := &changes[i]
+		was, err := s.Override(ctx, ruleSet, o.ID())
+		missing := errors.Is(err, rules.ErrNotFound)
+		switch {
+		case err != nil && !missing:
+			return 0, err
+		case missing && !o.Deleted:
+			added++
+		case !missing && o.Deleted:
+			added--
+		}
+		if err := o.CheckBase(was.Revision); err != nil {
+			return 0, err
 		}
 	}
-	return revision, err
+	if added > 0 && s.overrides[ruleSet]+added > rules.MaxOverrides {
+		return 0, rules.ErrTooManyOverrides
+	}
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	s.overrides[ruleSet] += added
+	for w := range s.watchers {
+		w.Add(ruleSet)
+	}
+	return s.apply(ruleSet, changes), nil
 }
 
 // forget drops the oldest versions that exceed a limit.
