@@ -146,7 +146,9 @@ func (s *overrides) changes(next map[string]rules.Override) (changes []rules.Ove
 		now, stays := next[id]
 		switch {
 		case !stays:
-			changes = append(changes, rules.Override{RuleSetID: was.RuleSetID, RuleID: was.RuleID, Identity: was.Identity, Deleted: true})
+			changes = append(changes, rules.Override{
+				RuleSetID: was.RuleSetID, RuleID: was.RuleID, Identity: was.Identity, Deleted: true,
+			})
 		case !was.Deleted && now.Times == was.Times && slices.Equal(now.Bands, was.Bands) &&
 			now.Until.Equal(was.Until) && now.Reason == was.Reason:
 			delete(next, id)
