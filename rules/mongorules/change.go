@@ -210,7 +210,9 @@ const duplicateKey = 11000
 
 // bulkWrite makes writes. It reports whether each of them found its document as its filter says,
 // and inserted none whose _id exists.
-func (s *Source) bulkWrite(ctx context.Context, doing string, c *mongo.Collection, writes []mongo.WriteModel) (complete bool, err error) {
+func (s *Source) bulkWrite(
+	ctx context.Context, doing string, c *mongo.Collection, writes []mongo.WriteModel,
+) (complete bool, err error) {
 	if len(writes) == 0 {
 		return true, ctx.Err()
 	}
