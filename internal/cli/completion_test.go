@@ -22,7 +22,6 @@ func TestCompletion_IDsAndKeys(t *testing.T) {
 		{"explain --rule-set ", "other\n", ""},
 		{"bucket peek --rule-set ", "other\n", ""},
 		{"check --rule-set ", "other\n", ""},
-		{"simulate --format ", "combined\n", ""},
 		{"serve --set redis.u", "redis.uri=\n", "mongo"},
 		{"doctor --set ", "rules.file=\n", ""},
 		{"doctor --set reload.strategy=", "reload.strategy=REDIS_PUBSUB\n", ""},
