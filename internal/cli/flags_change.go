@@ -26,7 +26,7 @@ type changeFlags struct {
 func (f *changeFlags) flags(cmd *cobra.Command) {
 	f.target.flags(cmd)
 	f.confirm.flag(cmd)
-	cmd.Flags().StringVar(&f.target.author, "author", "", "with --direct: the author of the change (default: the user of this machine)")
+	f.target.authorFlag(cmd)
 	cmd.Flags().StringVarP(&f.comment, "comment", "m", "", "the reason, for the history")
 	cmd.Flags().BoolVar(&f.force, "force", false, "make the change although overrides do not fit the new rules")
 }

@@ -45,6 +45,11 @@ func (t *target) flags(cmd *cobra.Command, formats ...string) {
 	}
 }
 
+// authorFlag adds the author of a direct change.
+func (t *target) authorFlag(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&t.author, "author", "", "with --direct: the author of the change (default: the user of this machine)")
+}
+
 // need is what a command works on.
 type need int
 
