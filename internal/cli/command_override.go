@@ -37,7 +37,7 @@ type overrideFlags struct {
 func (f *overrideFlags) flags(cmd *cobra.Command) {
 	f.target.flags(cmd)
 	f.target.authorFlag(cmd)
-	f.target.ruleSetFlag(cmd, &f.ruleSet, ruleSetHelp)
+	cmd.Flags().StringVar(&f.ruleSet, "rule-set", "", ruleSetHelp)
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "check the change, and change nothing")
 }
 

@@ -32,7 +32,7 @@ func newOverrideList() *cobra.Command {
 		},
 	}
 	from.flags(cmd, asTable, asJSON, asYAML)
-	from.ruleSetFlag(cmd, &ruleSet, ruleSetHelp)
+	cmd.Flags().StringVar(&ruleSet, "rule-set", "", ruleSetHelp)
 	return cmd
 }
 

@@ -148,12 +148,8 @@ func (f *changeFlags) commit(cmd *cobra.Command, p *proposal, write func(rules.C
 // the other operator's change, in colour if the screen has it.
 func changeError(screen io.Writer, id string, err error) error {
 	var conflict *admin.Conflict
-	var plain *rules.ConflictError
-	if errors.As(err, &plain) && !errors.As(err, &conflict) {
-		conflict = &admin.Conflict{ConflictError: *plain}
-	}
 	switch {
-	case conflict != nil:
+	case errors.As(err, &conflict):
 		return errors.New(describeConflict(screen, id, conflict))
 	case uncertain(err):
 		return fmt.Errorf("%s: %w\nthe change may have been made: check fluxgate rules history %s before you try again", id, err, id)

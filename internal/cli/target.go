@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"os/user"
-	"strings"
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
@@ -39,9 +38,6 @@ func (t *target) flags(cmd *cobra.Command, formats ...string) {
 	t.config.flags(cmd)
 	if len(formats) > 0 {
 		t.output.flag(cmd, formats...)
-	}
-	if strings.Contains(cmd.Use, " ID") {
-		cmd.ValidArgsFunction = t.completeRuleSets
 	}
 }
 
