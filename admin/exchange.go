@@ -75,10 +75,17 @@ func (c *Client) do(ctx context.Context, op *call, answer any) error {
 
 // once makes a call, and returns how long to wait if it was rate limited.
 func (c *Client) once(ctx context.Context, op *call, answer any) (time.Duration, error) {
-	response, text, err := c.exchange(ctx, op)
+	response, err := c.send(ctx, op)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
 	switch {
 	case err != nil:
-		return 0, err
+		return 0, fmt.Errorf("reading the answer: %w", err)
+	case len(text) > maxAnswer:
+		return 0, fmt.Errorf("reading the answer: more than %d bytes", maxAnswer)
 	case response.StatusCode/100 != 2:
 		p := refusal(response, text)
 		if p.Status == http.StatusTooManyRequests || p.Kind == KindLimited {
@@ -95,11 +102,10 @@ func (c *Client) once(ctx context.Context, op *call, answer any) (time.Duration,
 	return 0, nil
 }
 
-// exchange sends a call and reads the answer. The body of the response is closed.
-func (c *Client) exchange(ctx context.Context, op *call) (*http.Response, []byte, error) {
+func (c *Client) send(ctx context.Context, op *call) (*http.Response, error) {
 	request, err := c.request(ctx, op)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	response, err := c.http.Do(request)
 	if err != nil {
@@ -107,17 +113,9 @@ func (c *Client) exchange(ctx context.Context, op *call) (*http.Response, []byte
 		if errors.As(err, &failed) {
 			err = failed.Err // without the URL
 		}
-		return nil, nil, fmt.Errorf("calling the server: %w", err)
+		return nil, fmt.Errorf("calling the server: %w", err)
 	}
-	defer func() { _ = response.Body.Close() }()
-	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
-	if err == nil && len(text) > maxAnswer {
-		err = fmt.Errorf("more than %d bytes", maxAnswer)
-	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("reading the answer: %w", err)
-	}
-	return response, text, nil
+	return response, nil
 }
 
 func (c *Client) request(ctx context.Context, op *call) (*http.Request, error) {

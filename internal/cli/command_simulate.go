@@ -107,6 +107,12 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 func (f *simulateFlags) replay(cmd *cobra.Command, cfg simulate.Config) (*simulate.Report, error) {
 	bar := newProgress(cmd.ErrOrStderr())
 	defer bar.clear()
+	var files []io.Closer
+	defer func() {
+		for _, file := range files {
+			_ = file.Close() // it was only read
+		}
+	}()
 	for _, name := range f.logs {
 		in := cmd.InOrStdin()
 		if name != "-" {
@@ -114,8 +120,7 @@ func (f *simulateFlags) replay(cmd *cobra.Command, cfg simulate.Config) (*simula
 			if err != nil {
 				return nil, err
 			}
-			defer func() { _ = file.Close() }() // it was only read
-			in = file
+			files, in = append(files, file), file
 		}
 		cfg.Logs = append(cfg.Logs, simulate.Input{Name: name, Reader: io.TeeReader(in, bar)})
 	}
