@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/fluxgate/fluxgate/internal/background"
@@ -76,39 +75,37 @@ func (c *Client) do(ctx context.Context, op *call, answer any) error {
 
 // once makes a call, and returns how long to wait if it was rate limited.
 func (c *Client) once(ctx context.Context, op *call, answer any) (time.Duration, error) {
-	got, err := c.exchange(ctx, op)
+	response, err := c.send(ctx, op)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
 	switch {
 	case err != nil:
-		return 0, err
-	case got.status/100 != 2:
-		err := got.refusal()
-		var p *Problem
-		if errors.As(err, &p) && (p.Status == http.StatusTooManyRequests || p.Kind == KindLimited) {
-			seconds, _ := strconv.Atoi(got.header.Get("Retry-After"))
-			return time.Duration(seconds) * time.Second, err
+		return 0, fmt.Errorf("reading the answer: %w", err)
+	case len(text) > maxAnswer:
+		return 0, fmt.Errorf("reading the answer: more than %d bytes", maxAnswer)
+	case response.StatusCode/100 != 2:
+		p := refusal(response, text)
+		if p.Status == http.StatusTooManyRequests || p.Kind == KindLimited {
+			seconds, _ := strconv.Atoi(response.Header.Get("Retry-After"))
+			return time.Duration(seconds) * time.Second, p
 		}
-		return 0, err
+		return 0, p
 	case answer == nil:
 		return 0, nil
 	}
-	if err := json.Unmarshal(got.text, answer); err != nil {
+	if err := json.Unmarshal(text, answer); err != nil {
 		return 0, ErrNotAPI
 	}
 	return 0, nil
 }
 
-// reply is an answer.
-type reply struct {
-	status int
-	header http.Header
-	text   []byte
-}
-
-// exchange sends a call and reads the answer.
-func (c *Client) exchange(ctx context.Context, op *call) (reply, error) {
+func (c *Client) send(ctx context.Context, op *call) (*http.Response, error) {
 	request, err := c.request(ctx, op)
 	if err != nil {
-		return reply{}, err
+		return nil, err
 	}
 	response, err := c.http.Do(request)
 	if err != nil {
@@ -116,26 +113,13 @@ func (c *Client) exchange(ctx context.Context, op *call) (reply, error) {
 		if errors.As(err, &failed) {
 			err = failed.Err // without the URL
 		}
-		return reply{}, fmt.Errorf("calling the server: %w", err)
+		return nil, fmt.Errorf("calling the server: %w", err)
 	}
-	defer func() { _ = response.Body.Close() }()
-	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
-	if err != nil {
-		return reply{}, fmt.Errorf("reading the answer: %w", err)
-	}
-	if len(text) > maxAnswer {
-		return reply{}, fmt.Errorf("reading the answer: more than %d bytes", maxAnswer)
-	}
-	return reply{response.StatusCode, response.Header, text}, nil
+	return response, nil
 }
 
 func (c *Client) request(ctx context.Context, op *call) (*http.Request, error) {
-	to := *c.base
-	to.RawPath = strings.TrimSuffix(to.EscapedPath(), "/") + op.path
-	var err error
-	if to.Path, err = url.PathUnescape(to.RawPath); err != nil {
-		return nil, fmt.Errorf("calling the server: %w", err)
-	}
+	to := c.base.JoinPath(op.path)
 	to.RawQuery = op.query.Encode()
 	var body io.Reader
 	large := false
@@ -166,11 +150,11 @@ func (c *Client) request(ctx context.Context, op *call) (*http.Request, error) {
 }
 
 // refusal returns the error of an answer other than 2xx.
-func (r *reply) refusal() error {
+func refusal(response *http.Response, text []byte) *Problem {
 	p := new(Problem)
-	media, _, err := mime.ParseMediaType(r.header.Get("Content-Type"))
-	if err != nil || media != "application/problem+json" || json.Unmarshal(r.text, p) != nil {
-		p = NewProblem(r.status, "", "")
+	media, _, err := mime.ParseMediaType(response.Header.Get("Content-Type"))
+	if err != nil || media != "application/problem+json" || json.Unmarshal(text, p) != nil {
+		p = NewProblem(response.StatusCode, "", "")
 		p.notAPI = true
 		p.Detail = fmt.Sprintf("the server answers %d %s", p.Status, p.Title)
 		if p.Status == http.StatusNotFound {
@@ -178,7 +162,7 @@ func (r *reply) refusal() error {
 		}
 		return p
 	}
-	p.Status, p.Title, p.Detail = r.status, line(p.Title), line(p.Detail)
+	p.Status, p.Title, p.Detail = response.StatusCode, line(p.Title), line(p.Detail)
 	if c := p.Conflict; c != nil {
 		c.Author, c.Comment = line(c.Author), line(c.Comment)
 	}

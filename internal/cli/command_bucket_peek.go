@@ -32,7 +32,7 @@ they apply or not. Nothing is taken.`,
 	}
 	from.flags(cmd, asTable, asJSON, asYAML)
 	cmd.Flags().StringArrayVar(&only, "rule", nil, "a rule; can be given several times (default: all rules that apply)")
-	request.flags(cmd, &from, ruleSetHelp)
+	request.flags(cmd, ruleSetHelp)
 	return cmd
 }
 

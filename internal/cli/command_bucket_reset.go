@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"regexp"
-	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -35,7 +34,7 @@ such as a user.`,
   fluxgate bucket reset --rule-set api-limits --rule per-user --key 5f0c9a1b7d2e4f60a1b2c3d4e5f607188c0d96e2f1a43b75
   fluxgate bucket reset --rule-set api-limits --yes`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			reset, req, err := f.read(cmd)
+			reset, err := f.read(cmd)
 			if err != nil {
 				return err
 			}
@@ -43,7 +42,11 @@ such as a user.`,
 				if reset.Key == "" && reset.Request == nil {
 					return f.resetAll(ctx, cmd, operator, reset)
 				}
-				return resetOne(ctx, cmd, operator, reset, req)
+				if err := operator.Reset(ctx, reset); err != nil {
+					return err
+				}
+				printf(cmd.OutOrStdout(), "reset the bucket of one caller of rule %s in %s\n", reset.Rule, reset.RuleSet)
+				return nil
 			})
 		},
 	}
@@ -51,14 +54,14 @@ such as a user.`,
 	f.confirm.flag(cmd)
 	cmd.Flags().StringVar(&f.rule, "rule", "", "the rule (default: all rules)")
 	cmd.Flags().StringVar(&f.key, "key", "", "the key of one caller's bucket, as peek and explain show it")
-	f.request.flags(cmd, &f.target, "the rule set")
+	f.request.flags(cmd, "the rule set")
 	return cmd
 }
 
 var bucketKey = regexp.MustCompile(fmt.Sprintf(`^[0-9a-f]{%d}$`, fluxgate.ShownKeyLength))
 
 // read refuses flags that name no bucket or more than one kind.
-func (f *resetFlags) read(cmd *cobra.Command) (reset admin.Reset, req *fluxgate.Request, err error) {
+func (f *resetFlags) read(cmd *cobra.Command) (reset admin.Reset, err error) {
 	cmd.Flags().Visit(func(flag *pflag.Flag) {
 		if flag.Value.String() == "" {
 			err = usage("--%s is empty: is a variable not set?", flag.Name)
@@ -67,11 +70,12 @@ func (f *resetFlags) read(cmd *cobra.Command) (reset admin.Reset, req *fluxgate.
 	if err == nil && f.request.request.RuleSet == "" {
 		err = usage("--rule-set is required")
 	}
-	if err == nil {
-		req, err = f.request.read()
-	}
 	if err != nil {
-		return reset, nil, err
+		return reset, err
+	}
+	req, err := f.request.read()
+	if err != nil {
+		return reset, err
 	}
 	reset = admin.Reset{RuleSet: req.RuleSet, Rule: f.rule, Key: f.key}
 	switch given := f.request.given(); {
@@ -88,31 +92,7 @@ func (f *resetFlags) read(cmd *cobra.Command) (reset admin.Reset, req *fluxgate.
 		request.RuleSet = ""
 		reset.Request = &request
 	}
-	return reset, req, err
-}
-
-// resetOne resets the bucket of one caller. Given a request it shows what is
-// available afterwards.
-func resetOne(ctx context.Context, cmd *cobra.Command, operator admin.Operator, reset admin.Reset, req *fluxgate.Request) error {
-	if err := operator.Reset(ctx, reset); err != nil {
-		return err
-	}
-	key, available, separator := reset.Key, "", ": "
-	if reset.Request != nil {
-		found, err := operator.Buckets(ctx, req, reset.Rule)
-		if err != nil {
-			return fmt.Errorf("the bucket was reset, but cannot be shown: %w", err)
-		}
-		for i := range found {
-			key = found[i].Key
-			for _, b := range found[i].Bands {
-				available += fmt.Sprintf("%s%d of %d tokens available", separator, b.Remaining, b.Limit)
-				separator = ", "
-			}
-		}
-	}
-	printf(cmd.OutOrStdout(), "reset bucket %s of rule %s in %s%s\n", key, reset.Rule, reset.RuleSet, available)
-	return nil
+	return reset, err
 }
 
 // resetAll resets all buckets of a rule or a rule set, which must exist.
@@ -124,7 +104,7 @@ func (f *resetFlags) resetAll(ctx context.Context, cmd *cobra.Command, operator 
 	buckets := "all buckets of " + reset.RuleSet
 	if f.rule != "" {
 		buckets = fmt.Sprintf("all buckets of rule %s in %s", f.rule, reset.RuleSet)
-		if !slices.ContainsFunc(slices.Collect(version.RuleSet.Rules()), func(r rules.Rule) bool { return r.ID == f.rule }) {
+		if _, ok := version.RuleSet.Rule(f.rule); !ok {
 			return fmt.Errorf("rule %q of rule set %q: %w", f.rule, reset.RuleSet, fluxgate.ErrNoRule)
 		}
 	}

@@ -50,7 +50,7 @@ The exit code is 0 if the request is allowed, 3 if it is rejected, and 5 if the 
 	f.flags(cmd, httpListener)
 	flags := cmd.Flags()
 	flags.DurationVar(&f.timeout, "timeout", 10*time.Second, "how long to wait for the answer, also while a rule holds the request")
-	f.request.flags(cmd, adminTarget(), "the rule set (default: the server's)")
+	f.request.flags(cmd, "the rule set (default: the server's)")
 	f.request.costFlags(cmd)
 	flags.BoolVar(&f.request.request.Peek, "peek", false, "take nothing")
 	f.output.flag(cmd, asTable, asJSON, asYAML)

@@ -53,7 +53,7 @@ every other rule does not apply. Nothing is taken.`,
 	}
 	from.flags(cmd, asTable, asJSON, asYAML)
 	cmd.Flags().BoolVar(&all, "all", false, "also show the rules that do not apply, and why")
-	request.flags(cmd, &from, ruleSetHelp)
+	request.flags(cmd, ruleSetHelp)
 	request.costFlags(cmd)
 	return cmd
 }

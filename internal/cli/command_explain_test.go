@@ -63,7 +63,7 @@ rules:
 		{command: "explain --descriptor route=login --descriptor client=a=b", stdout: "allowed (ok)\nRULE LIMIT LEFT OF FULL IN\nlogin hourly 3 4 TIME\n\n" +
 			"RULE APPLIES WHY BUCKET\nlogin yes counts by descriptor KEY" + memory},
 		{command: "explain --descriptor client=a=b --descriptor route=login --all", stdout: "allowed (no-rule)\n\nRULE APPLIES WHY BUCKET\nlogin no descriptor route KEY"},
-		{command: "bucket reset --rule-set api-limits --rule login --descriptor route=login --descriptor client=a=b --yes", stdout: "reset bucket KEY of rule login in api-limits: 4 of 4 tokens available"},
+		{command: "bucket reset --rule-set api-limits --rule login --descriptor route=login --descriptor client=a=b --yes", stdout: "reset the bucket of one caller of rule login in api-limits"},
 		{command: "explain --descriptor route=login --descriptor client=a=b", stdout: "allowed (ok)\nRULE LIMIT LEFT OF FULL IN\nlogin hourly 4 4 TIME\n\n" +
 			"RULE APPLIES WHY BUCKET\nlogin yes counts by descriptor KEY" + memory},
 	})

@@ -20,58 +20,87 @@ func newOverride() *cobra.Command {
 		Use: "override", Short: "Give single callers other numbers of a rule",
 		Long: `Give single callers other numbers of a rule, until a moment or for good. The caller keeps the bucket, and what was used
 of it carries over. Rules must be in Redis or MongoDB.`,
-		Example: `  fluxgate override set --rule per-user --user acme --times 10 --for 1h --reason "launch day"
+		Example: `  fluxgate override set --rule per-user --caller userId=acme --times 10 --for 1h --reason "launch day"
   fluxgate override list
-  fluxgate override delete --rule per-user --user acme`,
+  fluxgate override delete --rule per-user --caller userId=acme`,
 	}, newOverrideSet(), newOverrideList(), newOverrideDelete(), newOverrideApply())
 }
 
 // overrideFlags are shared by the commands that change overrides.
 type overrideFlags struct {
 	target  target
+	confirm confirmFlag
 	ruleSet string
 	dryRun  bool
 }
 
 func (f *overrideFlags) flags(cmd *cobra.Command) {
 	f.target.flags(cmd)
-	f.target.ruleSetFlag(cmd, &f.ruleSet, ruleSetHelp)
-	cmd.Flags().StringVar(&f.target.author, "author", "", "with --direct: the author of the change (default: the user of this machine)")
-	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "show what would change, and change nothing")
+	f.target.authorFlag(cmd)
+	cmd.Flags().StringVar(&f.ruleSet, "rule-set", "", ruleSetHelp)
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "check the change, and change nothing")
 }
 
-// run calls do with the rule set of the flags if its overrides can be changed. Checking them takes a store.
-func (f *overrideFlags) run(cmd *cobra.Command, do func(context.Context, admin.Operator) error) error {
+// change checks all overrides that read returns, and then writes or deletes them. Checking takes a store.
+func (f *overrideFlags) change(
+	cmd *cobra.Command, done string, read func(context.Context, admin.Operator) ([]rules.Override, error),
+) error {
 	return f.target.runRuleSet(cmd, needDecisions, &f.ruleSet, func(ctx context.Context, operator admin.Operator) error {
 		if err := changeable(ctx, operator); err != nil {
 			return err
 		}
-		return do(ctx, operator)
+		changes, err := read(ctx, operator)
+		if err != nil {
+			return err
+		}
+		for i := range changes {
+			changes[i].Author = f.target.signature()
+		}
+		if err := putOverrides(ctx, operator, changes, true); err != nil {
+			return err
+		}
+		if f.dryRun {
+			printf(cmd.OutOrStdout(), "%s checked\n", count(len(changes), "override"))
+			printf(cmd.ErrOrStderr(), "nothing was changed: this was a dry run\n")
+			return nil
+		}
+		if err := f.confirm.confirm(cmd, fmt.Sprintf("Write %s %s?", count(len(changes), "override"), f.target.place)); err != nil {
+			return err
+		}
+		if err := putOverrides(ctx, operator, changes, false); err != nil {
+			return err
+		}
+		printf(cmd.OutOrStdout(), "%s %s; other servers follow within seconds\n", count(len(changes), "override"), done)
+		return nil
 	})
 }
 
-// putOverrides writes changes, or only checks them.
-func putOverrides(
-	ctx context.Context, operator admin.Operator, ruleSet string, changes []rules.Override, dryRun bool,
-) (*admin.OverridesChanged, error) {
-	done, err := operator.PutOverrides(ctx, ruleSet, changes, dryRun)
-	problem := admin.ProblemOf(err)
-	switch {
-	case err == nil:
-		return done, nil
-	case problem != nil && len(problem.Errors) > 0:
-		return nil, errors.New(describeOverrides(problem, changes))
-	case !dryRun && problem == nil && uncertain(err):
-		return nil, fmt.Errorf("%w\nthe change may have been made: check fluxgate override list before you try again", err)
+// putOverrides writes the overrides of each rule set, or only checks them.
+func putOverrides(ctx context.Context, operator admin.Operator, changes []rules.Override, dryRun bool) error {
+	sets := map[string][]rules.Override{}
+	for _, o := range changes {
+		sets[o.RuleSetID] = append(sets[o.RuleSetID], o)
 	}
-	return nil, err
+	for _, id := range slices.Sorted(maps.Keys(sets)) {
+		for part := range slices.Chunk(sets[id], admin.MaxOverrides) {
+			_, err := operator.PutOverrides(ctx, id, part, dryRun)
+			problem := admin.ProblemOf(err)
+			switch {
+			case err == nil:
+			case problem != nil && len(problem.Errors) > 0:
+				return errors.New(describeOverrides(problem, part))
+			case !dryRun && problem == nil && uncertain(err):
+				return fmt.Errorf("%s: %w\nthe change may have been made: check fluxgate override list before you try again", id, err)
+			default:
+				return fmt.Errorf("%s: %w", id, err)
+			}
+		}
+	}
+	return nil
 }
 
 // describeOverrides says which changes are not valid.
 func describeOverrides(p *admin.Problem, changes []rules.Override) string {
-	if len(changes) == 1 {
-		return p.Errors[0].Message
-	}
 	lines := []string{p.Detail}
 	for _, e := range p.Errors {
 		if i, ok := e.Path[len(e.Path)-1].(int); ok && i < len(changes) {
@@ -82,48 +111,24 @@ func describeOverrides(p *admin.Problem, changes []rules.Override) string {
 	return strings.Join(lines, "\n")
 }
 
-// report says what a change of one override did.
-func (f *overrideFlags) report(cmd *cobra.Command, what, id string) {
-	if f.dryRun {
-		printf(cmd.ErrOrStderr(), "nothing was changed: this was a dry run\n")
-		return
-	}
-	printf(cmd.OutOrStdout(), "%s override %s; other servers follow within seconds\n", what, id)
-}
-
 // callerFlags name a rule and a caller under it.
 type callerFlags struct {
-	rule                        string
-	ip, user, key, method, path string
-	headers, attributes         map[string]string
+	rule   string
+	caller map[string]string
 }
 
 func (f *callerFlags) flags(cmd *cobra.Command) {
-	flags := cmd.Flags()
-	flags.StringVar(&f.rule, "rule", "", "the rule")
-	flags.StringVar(&f.ip, "ip", "", "the client's IP address, or its IPv6 network")
-	flags.StringVar(&f.user, "user", "", "the user")
-	flags.StringVar(&f.key, "api-key", "", "the API key, or sha256: and the digits of its digest")
-	flags.StringVar(&f.method, "method", "", "the method, if the rule counts by it")
-	flags.StringVar(&f.path, "path", "", "the path, if the rule counts by it")
-	flags.StringToStringVar(&f.headers, "header", nil, "a header that the rule counts by, such as X-Plan=gold")
-	flags.StringToStringVar(&f.attributes, "attribute", nil, "an attribute that the rule counts by, such as tenant=acme")
+	cmd.Flags().StringVar(&f.rule, "rule", "", "the rule")
+	cmd.Flags().StringToStringVar(&f.caller, "caller", nil, "what the rule counts the caller by: ip, userId, apiKey (or sha256: "+
+		"and the digits of its digest), method, path, header:NAME, attr:NAME; such as userId=acme")
 }
 
-// read returns an override without numbers.
-func (f *callerFlags) read() (rules.Override, error) {
+// check refuses to go on without a rule.
+func (f *callerFlags) check() error {
 	if !rules.ValidID(f.rule) {
-		return rules.Override{}, usage("--rule is required: the id of a rule, see fluxgate rules get")
+		return usage("--rule is required: the id of a rule, see fluxgate rules get")
 	}
-	identity := map[string]string{"ip": f.ip, "userId": f.user, "apiKey": f.key, "method": f.method, "path": f.path}
-	maps.DeleteFunc(identity, func(_, value string) bool { return value == "" })
-	for name, value := range f.headers {
-		identity["header:"+name] = value
-	}
-	for name, value := range f.attributes {
-		identity["attr:"+name] = value
-	}
-	return rules.Override{RuleID: f.rule, Identity: identity}, nil
+	return nil
 }
 
 // callerText shows an identity on one line, and of an API key the first digits of its digest.

@@ -16,49 +16,39 @@ import (
 func newOverrideList() *cobra.Command {
 	var from target
 	var ruleSet string
-	var limit int
 	cmd := &cobra.Command{
 		Use: "list", Short: "List the overrides of a rule set", Args: noArgs,
 		Long:    "List the overrides of a rule set: those that end first are first, those without an end last.",
-		Example: "  fluxgate override list\n  fluxgate override list --rule-set api-limits --limit 0 --output json",
+		Example: "  fluxgate override list\n  fluxgate override list --rule-set api-limits --output json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if limit < 0 {
-				return usage("--limit: must not be negative, got %d; 0 means all", limit)
-			}
 			return from.runRuleSet(cmd, needRules, &ruleSet, func(ctx context.Context, operator admin.Operator) error {
-				found, more, err := listOverrides(ctx, operator, ruleSet, limit)
+				found, err := listOverrides(ctx, operator, ruleSet)
 				return from.show(cmd, found, err, func(out io.Writer) {
 					if writeOverrides(out, found); len(found) == 0 {
 						printf(out, "%s has no overrides\n", ruleSet)
-					}
-					if more {
-						printf(out, "and more: use --limit\n")
 					}
 				})
 			})
 		},
 	}
 	from.flags(cmd, asTable, asJSON, asYAML)
-	from.ruleSetFlag(cmd, &ruleSet, ruleSetHelp)
-	cmd.Flags().IntVar(&limit, "limit", 100, "the maximum number of overrides; 0 means all")
+	cmd.Flags().StringVar(&ruleSet, "rule-set", "", ruleSetHelp)
 	return cmd
 }
 
-// listOverrides reads pages until there are enough overrides, or no more.
-func listOverrides(
-	ctx context.Context, operator admin.Operator, ruleSet string, limit int,
-) (all []rules.OverrideDocument, more bool, err error) {
-	all = []rules.OverrideDocument{}
+// listOverrides reads all pages.
+func listOverrides(ctx context.Context, operator admin.Operator, ruleSet string) ([]rules.OverrideDocument, error) {
+	all := []rules.OverrideDocument{}
 	for after := ""; ; {
-		page, err := operator.ListOverrides(ctx, ruleSet, after, rules.PageSize(limit-len(all)))
+		page, err := operator.ListOverrides(ctx, ruleSet, after, rules.MaxPage)
 		if err != nil {
-			return nil, false, err
+			return nil, err
 		}
 		for i := range page.Overrides {
 			all = append(all, page.Overrides[i].Document())
 		}
-		if after = page.Next; after == "" || limit > 0 && len(all) >= limit {
-			return all, after != "", nil
+		if after = page.Next; after == "" {
+			return all, nil
 		}
 	}
 }

@@ -22,7 +22,7 @@ type applyFlags struct {
 func newRulesApply() *cobra.Command {
 	var f applyFlags
 	cmd := &cobra.Command{
-		Use: "apply -f FILE", Short: "Replace the rules with those in files", Args: filesOnly,
+		Use: "apply -f FILE", Short: "Replace the rules with those in files", Args: noArgs,
 		Long: `Show how files differ from the current rules, ask for confirmation, and replace the rules. Each rule set is replaced as
 a whole and on its own, and only if it is still at the revision that was shown. If another operator has changed it
 meanwhile, nothing is overwritten and their change is shown. Rule sets that are in no file stay unchanged. Nothing is

@@ -37,8 +37,6 @@ With an id, show how two revisions of a rule set differ: the last two, or those 
 			switch {
 			case len(f.files.names) == 0 && len(args) == 0:
 				return usage("name what to compare: -f FILE, or the id of a rule set")
-			case len(f.files.names) == 0 && looksLikeFile(args[0]):
-				return usage("%s compares files with -f: did you mean -f %s?", cmd.CommandPath(), args[0])
 			case f.from < 0 || f.to < 0:
 				return usage("--from and --to must be at least 1")
 			case len(f.files.names) == 0:

@@ -42,8 +42,7 @@ plane sets them, whatever a document contains. The admin API shows them.`,
 // loadRevision is a rule set at a revision; 0 is the current one.
 func loadRevision(ctx context.Context, operator admin.Operator, id string, revision int64) (*rules.Version, error) {
 	if revision == 0 {
-		version, err := operator.Load(ctx, id)
-		return version, suggestRuleSet(ctx, operator, id, err)
+		return operator.Load(ctx, id)
 	}
 	version, err := operator.Version(ctx, id, revision)
 	if err == nil && version.RuleSet == nil {
@@ -60,9 +59,6 @@ func adviseRevision(ctx context.Context, operator admin.Operator, id string, err
 		return err
 	}
 	text := err.Error()
-	if suggested := suggestRuleSet(ctx, operator, id, err); suggested.Error() != text {
-		return suggested
-	}
 	if who, _ := operator.Whoami(ctx); who == nil || !who.ReadOnly {
 		text += "\nsee fluxgate rules history " + id + " for the existing revisions"
 	}

@@ -22,7 +22,7 @@ func newRulesList() *cobra.Command {
 				found, err := listRuleSets(ctx, operator)
 				return from.show(cmd, found, err, func(out io.Writer) {
 					if writeEntries(out, found, ""); len(found) == 0 {
-						printf(out, noRuleSets+"\n")
+						printf(out, "there are no rule sets: create one with fluxgate rules apply -f FILE\n")
 					}
 				})
 			})

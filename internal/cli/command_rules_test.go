@@ -53,10 +53,10 @@ func TestRules_Lifecycle(t *testing.T) {
 				{command: "rules get api-limits", stdout: document(3)},
 				{command: "rules get api-limits --revision 1", stdout: document(2)},
 				{command: "rules get api-limits --revision 7", code: exitError, stderr: "not found\nsee fluxgate rules history api-limits for the existing revisions"},
-				{command: "rules get api-limit", code: exitError, stderr: "not found: did you mean api-limits?\nsee fluxgate rules list for the existing rule sets"},
-				{command: "rules get api-limit --revision 1", code: exitError, stderr: "not found: did you mean api-limits?\nsee fluxgate rules list for the existing rule sets"},
-				{command: "rules history api-limit", code: exitError, stderr: "not found: did you mean api-limits?\nsee fluxgate rules list for the existing rule sets"},
-				{command: "rules restore api-limit 1", code: exitError, stderr: "not found: did you mean api-limits?\nsee fluxgate rules list for the existing rule sets"},
+				{command: "rules get api-limit", code: exitError, stderr: "not found\nsee fluxgate rules list for the existing rule sets"},
+				{command: "rules get api-limit --revision 1", code: exitError, stderr: "not found\nsee fluxgate rules history api-limit for the existing revisions"},
+				{command: "rules history api-limit", code: exitError, stderr: "not found\nsee fluxgate rules list for the existing rule sets"},
+				{command: "rules restore api-limit 1", code: exitError, stderr: "not found\nsee fluxgate rules history api-limit for the existing revisions"},
 				{command: "rules diff api-limits", stdout: "api-limits, from revision 1 to revision 2: 1 changed\n~ per-user\n    bands[hourly].capacity: 2 → 3"},
 				{command: "rules diff api-limits --to 1", stdout: strings.Replace(created, "api-limits, new", "api-limits, from nothing to revision 1", 1)},
 				{command: "rules diff api-limits --from 2 --to 1", stdout: "api-limits, from revision 2 to revision 1: 1 changed\n~ per-user\n    bands[hourly].capacity: 3 → 2"},
@@ -77,7 +77,7 @@ func TestRules_Lifecycle(t *testing.T) {
 				{command: "rules history api-limits --limit 1 -o json", stdout: "[\n  {\n    \"id\": \"api-limits\",\n    \"revision\": 5,\n" +
 					"    \"author\": \"WHO\",\n    \"comment\": \"again\",\n    \"at\": \"MOMENT\"\n  }\n]"},
 			})
-			code, out, _ := call(t, append([]string{"rules", "history", "api-limits", "--limit", "0", "-o", "yaml"}, at.flags...)...)
+			code, out, _ := call(t, append([]string{"rules", "history", "api-limits", "--limit", "1000", "-o", "yaml"}, at.flags...)...)
 			if code != exitOK || strings.Count(out, "- id: api-limits") != 5 || !strings.Contains(out, "deleted: true") {
 				t.Errorf("exit code %d\n%s", code, out)
 			}

@@ -5,7 +5,7 @@ import "github.com/spf13/cobra"
 func newRulesValidate() *cobra.Command {
 	var files fileFlags
 	cmd := &cobra.Command{
-		Use: "validate -f FILE", Short: "Report errors in rule files, with their positions", Args: filesOnly,
+		Use: "validate -f FILE", Short: "Report errors in rule files, with their positions", Args: noArgs,
 		Long: `Report errors in rule files, with file, line and column. No server is contacted, and nothing is saved.
 In a folder, all files that end in .yaml, .yml or .json are read. Each error begins a line in the format of compilers,
 file:line:column: message. The exit code is 1 if there is an error.`,

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -21,16 +20,11 @@ type simulateFlags struct {
 	server                  target // of --against
 	rules, against, ruleSet string
 	logs, fields            []string
-	format                  formatFlag
-	top                     int
 	output                  outputFlag
 }
 
 func newSimulate() *cobra.Command {
-	f := simulateFlags{format: formatFlag{string(simulate.Auto), nil}}
-	for _, format := range simulate.Formats {
-		f.format.formats = append(f.format.formats, string(format))
-	}
+	var f simulateFlags
 	cmd := &cobra.Command{
 		Use: "simulate --rules FILE --log FILE", Short: "Replay access logs: show what rules would have limited",
 		Long: `Replay access logs through rules, on the clock of the log, and show which requests the rules would have limited. With
@@ -39,11 +33,11 @@ else is sent to a server.
 
 Logs are in the combined format of nginx and Apache, or JSON lines; they may be compressed with gzip. Several logs are
 read together in the order of their times. Lines that cannot be parsed are counted and the first one is shown. The exit
-code is 1 if a log cannot be read to its end, or has no line that can be parsed.
+code is 1 if a log cannot be read to its end, or if no line can be parsed.
 
 --field names the fields of JSON lines that have the parts of a request: time, ip, method, path, host, user, apiKey,
-status, request (a line such as GET /path HTTP/1.1), cost, header.NAME, attr.NAME and cost.MEASURE. Other parts are
-looked up under common names. API keys are never shown. Overrides are not applied.`,
+request (a line such as GET /path HTTP/1.1), cost, header.NAME, attr.NAME and cost.MEASURE. Other parts are looked up
+under common names. Overrides are not applied.`,
 		Example: `  fluxgate simulate --rules proposed.yaml --log /var/log/nginx/access.log*
   fluxgate simulate --rules proposed.yaml --against current.yaml --log access.log
   fluxgate simulate --rules proposed.yaml --against http://127.0.0.1:9090 --log access.log
@@ -61,77 +55,58 @@ looked up under common names. API keys are never shown. Overrides are not applie
 		"its setting "+adminListener.setting+", with http:// or https://")
 	f.server.credentialFlags(cmd, "--against")
 	flags.StringArrayVar(&f.logs, "log", nil, "an access log, or - for standard input; can be given several times, and followed by more")
-	flags.Var(&f.format, "format", strings.Join(f.format.formats, ", "))
 	flags.StringSliceVar(&f.fields, "field", nil, "the fields of JSON lines with parts of the request, such as time=ts,ip=client.ip")
 	flags.StringVar(&f.ruleSet, "rule-set", "", "the rule set, if the files have several")
-	flags.IntVar(&f.top, "top", 5, "how many callers and minutes to list")
 	f.output.flag(cmd, asTable, asJSON, asYAML)
-	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(f.format.formats, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("field", cobra.NoFileCompletions)
 	return cmd
 }
 
 // check refuses a wrong use of the command.
 func (f *simulateFlags) check(args []string) error {
-	logs := slices.Concat(f.logs, args)
 	switch {
 	case f.rules == "":
 		return usage("name the rules to try out: --rules FILE")
-	case len(logs) == 0:
+	case len(f.logs)+len(args) == 0:
 		return usage("name the access log: --log FILE, or --log - for standard input")
-	case f.top < 1 || f.top > 1_000:
-		return usage("--top must be 1 to 1000, got %d", f.top)
 	case f.rules == "-" || f.against == "-":
 		return usage("rules are read from files: standard input is for the log")
 	}
-	for i, name := range logs {
-		if slices.Contains(logs[:i], name) {
-			return usage("%s is named twice: its requests would count twice", name)
-		}
-	}
-	if f.ruleSet != "" {
-		if err := checkRuleSet(f.ruleSet); err != nil {
-			return err
-		}
-	}
-	if len(f.fields) > 0 {
-		if format := simulate.Format(f.format.format); format != simulate.Auto && format != simulate.JSON {
-			return usage("--field is for JSON lines and cannot be used with --format %s", format)
-		}
-		f.format.format = string(simulate.JSON)
-		if err := simulate.Fields(f.fields); err != nil {
-			return usage("--field: %w", err)
-		}
+	if err := simulate.Fields(f.fields); err != nil {
+		return usage("--field: %w", err)
 	}
 	return nil
 }
 
 func (f *simulateFlags) run(cmd *cobra.Command) error {
-	proposed, err := f.read(cmd, f.rules, "")
+	proposed, err := f.read(cmd, f.rules, f.ruleSet)
 	if err != nil {
 		return err
 	}
-	cfg := simulate.Config{Proposed: proposed, Format: simulate.Format(f.format.format), Fields: f.fields, Top: f.top}
+	cfg := simulate.Config{Proposed: proposed, Fields: f.fields}
 	if f.against != "" {
 		if cfg.Current, err = f.current(cmd, proposed.ID()); err != nil {
 			return err
 		}
 	}
-	bar := newProgress(cmd.ErrOrStderr())
-	cfg.Progress = bar.show
 	report, err := f.replay(cmd, cfg)
-	bar.clear()
 	if err != nil {
 		return err
 	}
 	if err := f.output.write(cmd.OutOrStdout(), report, func(out io.Writer) { writeSimulation(out, report) }); err != nil {
 		return err
 	}
-	return simulationError(report)
+	if report.Requests == 0 {
+		return errors.New("the logs have no line that can be parsed: they must be in the combined format of nginx or Apache, " +
+			"or JSON lines; see --field")
+	}
+	return nil
 }
 
 // replay opens the logs and replays them.
 func (f *simulateFlags) replay(cmd *cobra.Command, cfg simulate.Config) (*simulate.Report, error) {
+	bar := newProgress(cmd.ErrOrStderr())
+	defer bar.clear()
 	var files []io.Closer
 	defer func() {
 		for _, file := range files {
@@ -139,12 +114,15 @@ func (f *simulateFlags) replay(cmd *cobra.Command, cfg simulate.Config) (*simula
 		}
 	}()
 	for _, name := range f.logs {
-		in, err := openLog(name, cmd.InOrStdin())
-		if err != nil {
-			return nil, err
+		in := cmd.InOrStdin()
+		if name != "-" {
+			file, err := os.Open(name) //nolint:gosec // the file that the caller names
+			if err != nil {
+				return nil, err
+			}
+			files, in = append(files, file), file
 		}
-		files = append(files, in)
-		cfg.Logs = append(cfg.Logs, simulate.Input{Name: name, Reader: in})
+		cfg.Logs = append(cfg.Logs, simulate.Input{Name: name, Reader: io.TeeReader(in, bar)})
 	}
 	return simulate.Run(cmd.Context(), cfg)
 }
@@ -156,7 +134,7 @@ func (f *simulateFlags) current(cmd *cobra.Command, id string) (set *rules.Set, 
 	}
 	f.server.server, f.server.listener, f.server.variable, f.server.serverOnly = f.against, adminListener, "--against", true
 	err = f.server.run(cmd, needRules, func(ctx context.Context, operator admin.Operator) error {
-		version, err := operator.Load(ctx, cmp.Or(f.ruleSet, id))
+		version, err := operator.Load(ctx, id)
 		if err == nil {
 			set = version.RuleSet
 		}
@@ -165,61 +143,22 @@ func (f *simulateFlags) current(cmd *cobra.Command, id string) (set *rules.Set, 
 	return set, err
 }
 
-// read reads the rule set of a file: the one that --rule-set names, or like names, or the
-// only one.
-func (f *simulateFlags) read(cmd *cobra.Command, name, like string) (*rules.Set, error) {
+// read reads a rule set of a file. Without an id it must be the only one.
+func (f *simulateFlags) read(cmd *cobra.Command, name, id string) (*rules.Set, error) {
 	sets, err := new(fileFlags).readRules(cmd, name)
 	if err != nil {
 		return nil, err
 	}
 	var ids []string
 	for _, set := range sets {
-		if set.ID() == cmp.Or(f.ruleSet, like) {
+		if set.ID() == id || id == "" && len(sets) == 1 {
 			return set, nil
 		}
 		ids = append(ids, set.ID())
 	}
 	slices.Sort(ids)
-	switch {
-	case f.ruleSet != "" && like == "":
-		return nil, usage("%s has no rule set %s: it has %s", name, f.ruleSet, strings.Join(ids, ", "))
-	case len(sets) > 1 && like != "":
-		return nil, usage("%s has no rule set %s: it has %s", name, like, strings.Join(ids, ", "))
-	case len(sets) > 1:
+	if id == "" {
 		return nil, usage("%s has several rule sets: choose one with --rule-set: %s", name, strings.Join(ids, ", "))
 	}
-	return sets[0], nil
-}
-
-func openLog(name string, stdin io.Reader) (io.ReadCloser, error) {
-	if name == "-" {
-		return io.NopCloser(stdin), nil
-	}
-	file, err := os.Open(name) //nolint:gosec // the file that the caller names
-	if err != nil {
-		return nil, err
-	}
-	info, err := file.Stat()
-	if err == nil && info.IsDir() {
-		err = usage("%s is a folder: name the files in it", name)
-	}
-	if err != nil {
-		_ = file.Close() // it was only read
-		return nil, err
-	}
-	return file, nil
-}
-
-// simulationError is the error of a report that is not complete.
-func simulationError(report *simulate.Report) error {
-	switch {
-	case slices.ContainsFunc(report.Logs, func(l simulate.Log) bool { return l.Problem != "" }):
-		return errors.New("a log was not read to its end: the report covers the lines before")
-	case report.Requests > 0:
-		return nil
-	case !slices.ContainsFunc(report.Logs, func(l simulate.Log) bool { return l.Lines > 0 }):
-		return errors.New("the logs are empty")
-	}
-	return errors.New("no line of the logs could be parsed: they must be in the combined format of nginx or Apache, " +
-		"or JSON lines; see --format and --field")
+	return nil, usage("%s has no rule set %s: it has %s", name, id, strings.Join(ids, ", "))
 }

@@ -26,7 +26,7 @@ type changeFlags struct {
 func (f *changeFlags) flags(cmd *cobra.Command) {
 	f.target.flags(cmd)
 	f.confirm.flag(cmd)
-	cmd.Flags().StringVar(&f.target.author, "author", "", "with --direct: the author of the change (default: the user of this machine)")
+	f.target.authorFlag(cmd)
 	cmd.Flags().StringVarP(&f.comment, "comment", "m", "", "the reason, for the history")
 	cmd.Flags().BoolVar(&f.force, "force", false, "make the change although overrides do not fit the new rules")
 }
@@ -148,12 +148,8 @@ func (f *changeFlags) commit(cmd *cobra.Command, p *proposal, write func(rules.C
 // the other operator's change, in colour if the screen has it.
 func changeError(screen io.Writer, id string, err error) error {
 	var conflict *admin.Conflict
-	var plain *rules.ConflictError
-	if errors.As(err, &plain) && !errors.As(err, &conflict) {
-		conflict = &admin.Conflict{ConflictError: *plain}
-	}
 	switch {
-	case conflict != nil:
+	case errors.As(err, &conflict):
 		return errors.New(describeConflict(screen, id, conflict))
 	case uncertain(err):
 		return fmt.Errorf("%s: %w\nthe change may have been made: check fluxgate rules history %s before you try again", id, err, id)

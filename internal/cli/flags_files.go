@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -47,25 +45,6 @@ func (f *fileFlags) parser(cmd *cobra.Command) parseFunc {
 		return nil
 	}
 	return envoyrules.Parser(f.envoy, func(n envoyrules.Remark) { printf(cmd.ErrOrStderr(), "%s\n", n) })
-}
-
-// filesOnly is noArgs with a hint for a file without -f.
-func filesOnly(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 && looksLikeFile(args[0]) {
-		return usage("%s takes no arguments: did you mean -f %s?", cmd.CommandPath(), args[0])
-	}
-	return noArgs(cmd, args)
-}
-
-// looksLikeFile reports whether an argument is a file rather than an id. A
-// folder may have the name of a rule set.
-func looksLikeFile(name string) bool {
-	switch filepath.Ext(name) {
-	case ".yaml", ".yml", ".json":
-		return true
-	}
-	info, err := os.Stat(name)
-	return err == nil && (!info.IsDir() || !rules.ValidID(name))
 }
 
 // readOrReport is read for commands about errors: they are written as they are, for

@@ -23,8 +23,7 @@ type requestFlags struct {
 	identity *pflag.FlagSet // all but --rule-set
 }
 
-// flags adds them. The ids of rule sets are completed from the target.
-func (f *requestFlags) flags(cmd *cobra.Command, from *target, ruleSetHelp string) {
+func (f *requestFlags) flags(cmd *cobra.Command, ruleSetHelp string) {
 	f.identity = pflag.NewFlagSet("request", pflag.ContinueOnError)
 	f.identity.StringVar(&f.ip, "ip", "", "the client's IP address")
 	f.identity.StringVar(&f.request.UserID, "user", "", "the user")
@@ -37,7 +36,7 @@ func (f *requestFlags) flags(cmd *cobra.Command, from *target, ruleSetHelp strin
 	f.identity.StringArrayVar(&f.descriptor, "descriptor", nil,
 		"an entry of the descriptor, such as remote_address=192.0.2.1; repeat it in order")
 	cmd.Flags().AddFlagSet(f.identity)
-	from.ruleSetFlag(cmd, &f.request.RuleSet, ruleSetHelp)
+	cmd.Flags().StringVar(&f.request.RuleSet, "rule-set", "", ruleSetHelp)
 }
 
 // costFlags adds what the request costs, by each measure.

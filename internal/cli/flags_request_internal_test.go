@@ -14,7 +14,7 @@ func TestRequestFlags_EveryField(t *testing.T) {
 	values := map[string]string{"string": "a", "int64": "1", "stringArray": "a=b", "stringToString": "a=b", "stringToInt64": "a=1"}
 	var f requestFlags
 	cmd := new(cobra.Command)
-	f.flags(cmd, new(target), "")
+	f.flags(cmd, "")
 	f.costFlags(cmd)
 	cmd.Flags().VisitAll(func(flag *pflag.Flag) {
 		value := values[flag.Value.Type()]

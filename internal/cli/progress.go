@@ -5,32 +5,33 @@ import (
 	"time"
 )
 
-// progress is a line on a terminal. On anything else it shows nothing.
+// progress counts the bytes that are written to it in a line on a terminal. On anything else
+// it shows nothing.
 type progress struct {
-	out         io.Writer
-	visible     bool
-	start, last time.Time
-	shown       bool
+	out     io.Writer
+	visible bool
+	bytes   int64
+	shown   time.Time
 }
 
 func newProgress(out io.Writer) *progress {
-	now := time.Now()
-	return &progress{out: out, visible: isTerminal(out), start: now, last: now}
+	return &progress{out: out, visible: isTerminal(out), shown: time.Now()}
 }
 
 const progressInterval = 200 * time.Millisecond
 
-// show writes how many requests were decided, at most a few times a second.
-func (p *progress) show(requests int64) {
-	if now := time.Now(); p.visible && now.Sub(p.last) >= progressInterval {
-		p.last, p.shown = now, true
-		printf(p.out, "\r\x1b[K%d requests, %.0f a second", requests, float64(requests)/now.Sub(p.start).Seconds())
+func (p *progress) Write(b []byte) (int, error) {
+	p.bytes += int64(len(b))
+	if now := time.Now(); p.visible && now.Sub(p.shown) >= progressInterval {
+		p.shown = now
+		printf(p.out, "\r\x1b[K%d MB read", p.bytes/1_000_000)
 	}
+	return len(b), nil
 }
 
 // clear removes the line.
 func (p *progress) clear() {
-	if p.shown {
+	if p.visible {
 		printf(p.out, "\r\x1b[K")
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"os/user"
-	"strings"
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
@@ -40,9 +39,11 @@ func (t *target) flags(cmd *cobra.Command, formats ...string) {
 	if len(formats) > 0 {
 		t.output.flag(cmd, formats...)
 	}
-	if strings.Contains(cmd.Use, " ID") {
-		cmd.ValidArgsFunction = t.completeRuleSets
-	}
+}
+
+// authorFlag adds the author of a direct change.
+func (t *target) authorFlag(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&t.author, "author", "", "with --direct: the author of the change (default: the user of this machine)")
 }
 
 // need is what a command works on.

@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate/admin"
-	"github.com/fluxgate/fluxgate/rules"
-	"github.com/fluxgate/fluxgate/rules/rulestest/memrules"
 )
 
 // Without --rule-set commands use the default rule set, which must exist.
@@ -38,10 +36,10 @@ func TestDefaultRuleSet_Commands(t *testing.T) {
 					}
 				}
 			}
-			wants(exitError, "there are no rule sets", "explain")
+			wants(exitError, "see fluxgate rules list", "explain")
 			apply("one", "two")
 			for _, command := range []string{"explain", "bucket peek"} {
-				wants(exitUsage, "the default rule set api-limits does not exist: choose one with --rule-set: one, two\n", command)
+				wants(exitError, "\nsee fluxgate rules list for the existing rule sets\n", command)
 				wants(exitOK, "two-rule", command+" --user ada --rule-set two")
 			}
 			apply("api-limits")
@@ -62,25 +60,21 @@ func (s identity) Whoami(context.Context) (*admin.Who, error) {
 	return s.who, nil
 }
 
-// Without a default the only rule set is used.
-func TestDefaultRuleSet_OnlyOne(t *testing.T) {
-	source := memrules.New(memrules.Config{})
-	for i, want := range []string{"there are no rule sets", "set-00", "there are several rule sets: choose one with --rule-set: set-00, set-01"} {
-		if i > 0 {
-			set, err := rules.NewSet(fmt.Sprintf("set-%02d", i-1))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := source.Put(t.Context(), set, rules.Change{Author: "ada"}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		// The last may look at one rule set alone, which is not the default.
-		for _, who := range []*admin.Who{{}, {DefaultRuleSet: "api-limits", RuleSets: []string{"set-00"}}} {
-			got, err := defaultRuleSet(t.Context(), identity{admin.NewDirect(source, nil, ""), who})
-			if said := got + fmt.Sprint(err); !strings.Contains(said, want) {
-				t.Errorf("with %d rule sets: %s", i, said)
-			}
+// A caller that may not read the default gets the only rule set that it may read.
+func TestDefaultRuleSet_OfCaller(t *testing.T) {
+	for _, c := range []struct {
+		who  admin.Who
+		want string
+	}{
+		{admin.Who{DefaultRuleSet: "api-limits"}, "api-limits"},
+		{admin.Who{DefaultRuleSet: "api-limits", RuleSets: []string{"other", "api-limits"}}, "api-limits"},
+		{admin.Who{DefaultRuleSet: "api-limits", RuleSets: []string{"other"}}, "other"},
+		{admin.Who{DefaultRuleSet: "api-limits", RuleSets: []string{"other", "third"}}, "choose a rule set with --rule-set"},
+		{admin.Who{}, "choose a rule set with --rule-set"},
+	} {
+		got, err := defaultRuleSet(t.Context(), identity{who: &c.who})
+		if said := got + fmt.Sprint(err); !strings.HasPrefix(said, c.want) {
+			t.Errorf("%+v: %s", c.who, said)
 		}
 	}
 }

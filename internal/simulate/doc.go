@@ -5,7 +5,6 @@
 // the store in memory that a server uses decide it, on a clock that follows the log. Two
 // rule sets can be replayed side by side; then the report has their difference.
 //
-// Files named format_ parse one format each. All memory is bounded: see the constants
-// beside what they bound. Whatever a log says is untrusted, and lines that cannot be used
-// are counted and reported.
+// Files named format_ parse one format each. All memory is bounded. Whatever a log says is
+// untrusted, and lines that cannot be used are counted and reported.
 package simulate

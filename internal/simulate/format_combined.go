@@ -1,6 +1,10 @@
 package simulate
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+	"time"
+)
 
 // parseCombined parses the combined log format, and the common one, which is the same
 // without the last two fields:
@@ -8,7 +12,7 @@ import "strings"
 //	192.0.2.7 - ada [16/Nov/2026:15:00:00 +0000] "GET /api HTTP/1.1" 200 512 "referer" "agent"
 //
 // Fields that follow are ignored.
-func parseCombined(line string, e *entry, headers bool) (err error) {
+func parseCombined(line string, e *entry) error {
 	ip, rest, _ := strings.Cut(line, " ")
 	// A user may contain brackets and spaces. Quotes in it are escaped, so the first of
 	// these ends the time.
@@ -17,45 +21,46 @@ func parseCombined(line string, e *entry, headers bool) (err error) {
 	if begin < 0 || rest[begin:begin+2] != " [" {
 		return errTime
 	}
-	var ok bool
-	if e.micros, ok = commonTime(rest[begin+2 : end]); !ok {
+	at, err := time.Parse(commonLayout, rest[begin+2:end])
+	if err != nil || e.setAt(at) != nil {
 		return errTime
 	}
-	if err := e.setIP(ip); err != nil {
+	if err := e.setIP(dash(ip)); err != nil {
 		return err
 	}
 	_, user, _ := strings.Cut(rest[:begin], " ")
-	e.req.UserID = unescape(dash(user))
+	if user, _, err = quoted(`"` + user + `"`); err != nil {
+		return err
+	}
+	e.req.UserID = dash(user)
 	request, rest, err := quoted(rest[end+2:])
 	if err != nil {
 		return err
 	}
-	if err := e.setRequestLine(unescape(request)); err != nil {
+	if err := e.setRequestLine(request); err != nil {
 		return err
 	}
-	if len(rest) < 4 || rest[0] != ' ' || len(rest) > 4 && rest[4] != ' ' {
-		return errStatus
-	}
-	if err := e.setStatus(rest[1:4]); err != nil || !headers {
-		return err
-	}
-	return parseHeaders(rest[4:], e)
-}
-
-// parseHeaders parses the bytes of the response, the referer and the agent, if they are
-// there.
-func parseHeaders(rest string, e *entry) error {
 	for _, name := range [...]string{"Referer", "User-Agent"} {
-		begin := strings.Index(rest, ` "`)
+		begin := strings.IndexByte(rest, '"')
 		if begin < 0 {
 			return nil
 		}
-		value, after, err := quoted(rest[begin+1:])
-		if err != nil {
+		var value string
+		if value, rest, err = quoted(rest[begin:]); err != nil {
 			return err
 		}
-		e.setHeader(name, unescape(dash(value)))
-		rest = after
+		e.setHeader(name, dash(value))
 	}
 	return nil
+}
+
+// quoted cuts the quoted field off the beginning of a text. nginx (\x22) and Apache (\" \\ \t
+// \xhh) escape characters as Go does.
+func quoted(s string) (value, rest string, err error) {
+	field, err := strconv.QuotedPrefix(s)
+	if err != nil {
+		return "", "", errQuote
+	}
+	value, err = strconv.Unquote(field)
+	return value, s[len(field):], err
 }

@@ -6,35 +6,54 @@ import (
 	"io"
 	"net/textproto"
 	"slices"
-	"strconv"
 	"strings"
 
-	"github.com/fluxgate/fluxgate/internal/secret"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
-// jsonFields parses JSON lines by a mapping of fields.
-type jsonFields struct{ fields []jsonField }
+// jsonFields parses JSON lines: it says which fields are the parts of a request.
+type jsonFields []jsonField
 
-// jsonField says that the value at a path, with dots between its parts, is a part of the
-// request.
-type jsonField struct{ part, path string }
-
-// defaultPaths are where common servers and libraries write the parts of a request: nginx,
-// Envoy, Caddy and others. The first that a line has counts.
-var defaultPaths = map[string][]string{
-	"time":    {"time", "ts", "timestamp", "@timestamp", "start_time", "time_iso8601", "time_local"},
-	"ip":      {"ip", "client_ip", "client.ip", "remote_addr", "remote_ip", "request.client_ip", "request.remote_ip"},
-	"method":  {"method", "request_method", "request.method"},
-	"path":    {"path", "uri", "request_uri", "request.uri"},
-	"host":    {"host", "http_host", "authority", "request.host"},
-	"user":    {"user", "user_id", "remote_user"},
-	"status":  {"status", "response_code"},
-	"request": {"request"},
+type jsonField struct {
+	part string
+	// paths are where the value can be, with dots between names. The first that a line has
+	// counts.
+	paths []string
+	set   func(e *entry, value string) error
 }
 
-// parts are those of a request that a field can be, without header.NAME, attr.NAME and
-// cost.MEASURE.
-var parts = []string{"time", "ip", "method", "path", "host", "user", "apiKey", "status", "request", "cost"}
+// commonFields are where common servers and libraries write the parts of a request: nginx,
+// Envoy, Caddy and others. A request line counts if there is no path.
+var commonFields = jsonFields{
+	{"time", []string{"time", "ts", "timestamp", "@timestamp", "start_time", "time_iso8601", "time_local"}, (*entry).setTime},
+	{
+		"ip", []string{"ip", "client_ip", "client.ip", "remote_addr", "remote_ip", "request.client_ip", "request.remote_ip"},
+		(*entry).setIP,
+	},
+	{"method", []string{"method", "request_method", "request.method"}, text(func(e *entry) *string { return &e.req.Method })},
+	{"path", []string{"path", "uri", "request_uri", "request.uri"}, text(func(e *entry) *string { return &e.req.Path })},
+	{"host", []string{"host", "http_host", "authority", "request.host"}, text(func(e *entry) *string { return &e.req.Host })},
+	{"user", []string{"user", "user_id", "remote_user"}, text(func(e *entry) *string { return &e.req.UserID })},
+	{"apiKey", nil, text(func(e *entry) *string { return &e.req.APIKey })},
+	{"request", []string{"request"}, func(e *entry, value string) error {
+		if e.req.Path != "" {
+			return nil
+		}
+		return e.setRequestLine(value)
+	}},
+	{"cost", nil, func(e *entry, value string) (err error) {
+		e.req.Cost, err = parseCost(value)
+		return err
+	}},
+}
+
+// text sets a part that can have any value.
+func text(part func(*entry) *string) func(*entry, string) error {
+	return func(e *entry, value string) error {
+		*part(e) = value
+		return nil
+	}
+}
 
 // Fields checks a mapping such as ip=client.ip,header.X-Plan=plan.
 func Fields(mapping []string) error {
@@ -42,71 +61,79 @@ func Fields(mapping []string) error {
 	return err
 }
 
-// newJSONFields adds the defaults of all parts that the mapping does not have.
-func newJSONFields(mapping []string) (*jsonFields, error) {
-	var fields []jsonField
+// newJSONFields are the common fields, but for the parts that the mapping has.
+func newJSONFields(mapping []string) (jsonFields, error) {
+	fields := slices.Clone(commonFields)
 	for _, text := range mapping {
 		part, path, _ := strings.Cut(text, "=")
-		f := jsonField{part, path}
 		if path == "" {
 			return nil, fmt.Errorf("%q is not PART=FIELD, such as ip=client.ip", text)
 		}
-		kind, name, named := strings.Cut(part, ".")
-		switch {
-		case !named && slices.Contains(parts, part):
-		case kind == "header" && name != "":
-			f.part = "header." + textproto.CanonicalMIMEHeaderKey(name)
-		case (kind == "attr" || kind == "cost") && name != "":
-		default:
-			return nil, fmt.Errorf("%q is not a part of a request: use one of %s, header.NAME, attr.NAME, cost.MEASURE",
-				part, strings.Join(parts, ", "))
-		}
-		fields = append(fields, f)
-	}
-	for part, paths := range defaultPaths {
-		if slices.ContainsFunc(fields, func(f jsonField) bool { return f.part == part }) {
+		if i := slices.IndexFunc(fields, func(f jsonField) bool { return f.part == part }); i >= 0 {
+			fields[i].paths = []string{path}
 			continue
 		}
-		for _, path := range paths {
-			fields = append(fields, jsonField{part, path})
+		set := namedPart(part)
+		if set == nil {
+			return nil, fmt.Errorf("%q is not a part of a request: use one of time, ip, method, path, host, user, apiKey, "+
+				"request, cost, header.NAME, attr.NAME, cost.MEASURE", part)
+		}
+		fields = append(fields, jsonField{part, []string{path}, set})
+	}
+	return fields, nil
+}
+
+// namedPart sets header.NAME, attr.NAME or cost.MEASURE. It is nil for other parts.
+func namedPart(part string) func(*entry, string) error {
+	kind, name, _ := strings.Cut(part, ".")
+	switch {
+	case name == "":
+		return nil
+	case kind == "header":
+		header := textproto.CanonicalMIMEHeaderKey(name)
+		return func(e *entry, value string) error {
+			e.setHeader(header, value)
+			return nil
+		}
+	case kind == "attr":
+		return func(e *entry, value string) error {
+			put(&e.req.Attributes, name, value)
+			return nil
+		}
+	case kind == "cost" && name != rules.MeasureRequests:
+		return func(e *entry, value string) error {
+			cost, err := parseCost(value)
+			put(&e.req.Costs, name, cost)
+			return err
 		}
 	}
-	// Those of one part follow each other, and a request line follows the path.
-	slices.SortStableFunc(fields, func(a, b jsonField) int { return strings.Compare(a.part, b.part) })
-	return &jsonFields{fields}, nil
+	return nil
 }
 
-// hasSecrets reports whether lines may have secrets in plain.
-func (f *jsonFields) hasSecrets() bool {
-	return slices.ContainsFunc(f.fields, func(f jsonField) bool { return f.part == "apiKey" || secret.IsName(f.part) })
-}
-
-func (f *jsonFields) parse(line string, e *entry) error {
+func (f jsonFields) parse(line string, e *entry) error {
 	decoder := json.NewDecoder(strings.NewReader(line))
 	decoder.UseNumber() // times in nanoseconds have more digits than a float64
 	var object map[string]any
-	if err := decoder.Decode(&object); err != nil || object == nil {
+	if err := decoder.Decode(&object); err != nil {
 		return errJSON
 	}
 	if _, err := decoder.Token(); err != io.EOF {
 		return errJSON
 	}
-	last := "" // the part that was set last
-	for _, field := range f.fields {
-		if field.part == last {
-			continue
-		}
-		value := valueAt(object, field.path)
-		if value == "" {
-			continue
-		}
-		last = field.part
-		if err := e.setPart(field.part, value); err != nil {
-			return err
+	for _, field := range f {
+		for _, path := range field.paths {
+			value := dash(valueAt(object, path))
+			if value == "" {
+				continue
+			}
+			if err := field.set(e, value); err != nil {
+				return err
+			}
+			break
 		}
 	}
 	switch {
-	case e.micros == 0:
+	case e.at.IsZero():
 		return errTime
 	case e.req.Path == "":
 		return errPath
@@ -114,69 +141,16 @@ func (f *jsonFields) parse(line string, e *entry) error {
 	return nil
 }
 
-// valueAt is the text of the value at a path, and empty for an object or a list. A dot of
-// the path is one in a name, or leads into an object.
+// valueAt is the text of the value at a path, and empty for an object or a list. The path is
+// a name, or leads into objects by its dots.
 func valueAt(object map[string]any, path string) string {
 	switch v := object[path].(type) {
-	case string:
-		return v
-	case json.Number:
-		return v.String()
-	case bool:
-		return strconv.FormatBool(v)
+	case string, json.Number, bool:
+		return fmt.Sprint(v)
 	}
-	for i := range len(path) {
-		if path[i] != '.' {
-			continue
-		}
-		if inner, ok := object[path[:i]].(map[string]any); ok {
-			if value := valueAt(inner, path[i+1:]); value != "" {
-				return value
-			}
-		}
+	name, rest, _ := strings.Cut(path, ".")
+	if inner, ok := object[name].(map[string]any); ok {
+		return valueAt(inner, rest)
 	}
 	return ""
-}
-
-// setPart sets a part of the request.
-func (e *entry) setPart(part, value string) (err error) {
-	switch part {
-	case "time":
-		var ok bool
-		if e.micros, ok = anyTime(value); !ok {
-			err = errTime
-		}
-	case "ip":
-		err = e.setIP(value)
-	case "method":
-		e.req.Method = value
-	case "path":
-		err = e.setTarget(value)
-	case "host":
-		e.req.Host = dash(value)
-	case "user":
-		e.req.UserID = dash(value)
-	case "apiKey":
-		e.req.APIKey = dash(value)
-	case "status":
-		if value != "0" { // there was no response
-			err = e.setStatus(value)
-		}
-	case "request":
-		if e.req.Path == "" {
-			err = e.setRequestLine(value)
-		}
-	case "cost":
-		err = e.setCost("", value)
-	default:
-		switch kind, name, _ := strings.Cut(part, "."); kind {
-		case "header":
-			e.setHeader(name, dash(value))
-		case "attr":
-			put(&e.req.Attributes, name, value)
-		default:
-			err = e.setCost(name, value)
-		}
-	}
-	return err
 }

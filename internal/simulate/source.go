@@ -8,6 +8,7 @@ import (
 	"io"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/fluxgate/fluxgate/internal/printable"
 )
@@ -22,81 +23,95 @@ type Input struct {
 type source struct {
 	log    Log
 	lines  *lineReader
-	format formatter
-	entry  *entry
-	// progress is called every few thousand lines, if it is not nil.
-	progress func()
-
-	latest     int64 // the furthest time so far
-	latestLine int64
+	fields jsonFields
+	entry  *entry    // the next one, or nil at the end
+	latest time.Time // the furthest time so far
 }
 
-// progressEvery is after how many lines progress is reported.
-const progressEvery = 4_096
-
-// gzipMagic is how a gzip file begins.
-const gzipMagic = "\x1f\x8b"
-
-// newSource decompresses what begins like a gzip file.
-func newSource(in Input, format formatter) *source {
-	s := &source{log: Log{Name: in.Name}, format: format, entry: new(entry)}
-	plain := bufio.NewReader(in.Reader)
-	var text io.Reader = plain
-	if magic, _ := plain.Peek(len(gzipMagic)); string(magic) == gzipMagic {
-		unpacked, err := gzip.NewReader(plain)
+// openLogs reads up to the first entry of each log.
+func openLogs(logs []Input, mapping []string) (sources []*source, err error) {
+	fields, err := newJSONFields(mapping)
+	if err != nil {
+		return nil, err
+	}
+	for _, in := range logs {
+		text, err := unpacked(in.Reader)
 		if err != nil {
-			s.fail(err)
-			text = strings.NewReader("")
-		} else {
-			text = unpacked
+			return nil, fmt.Errorf("%s: %w", in.Name, err)
+		}
+		s := &source{log: Log{Name: in.Name}, lines: newLineReader(text), fields: fields, entry: new(entry)}
+		if err := s.next(); err != nil {
+			return nil, err
+		}
+		sources = append(sources, s)
+	}
+	return sources, nil
+}
+
+// earliest is the source with the earliest entry, or nil at the end. It brings rotated files
+// and the logs of several servers into one order.
+func earliest(sources []*source) (first *source) {
+	for _, s := range sources {
+		if s.entry != nil && (first == nil || s.entry.at.Before(first.entry.at)) {
+			first = s
 		}
 	}
-	s.lines = newLineReader(text)
-	return s
+	return first
 }
 
-// next reads up to the next line that is a request, and reports whether there is one.
-// Its time is at least that of the request before it.
-func (s *source) next() bool {
+// unpacked decompresses what begins like a gzip file.
+func unpacked(in io.Reader) (io.Reader, error) {
+	const gzipMagic = "\x1f\x8b"
+	plain := bufio.NewReader(in)
+	if magic, _ := plain.Peek(len(gzipMagic)); string(magic) == gzipMagic {
+		return gzip.NewReader(plain)
+	}
+	return plain, nil
+}
+
+// next reads up to the next line that is a request. Its time is at least that of the request
+// before it.
+func (s *source) next() error {
 	for {
 		line, err := s.lines.next()
 		s.log.Lines = s.lines.number
-		if s.progress != nil && s.log.Lines%progressEvery == 0 {
-			s.progress()
-		}
 		switch {
 		case err == nil:
-			err = s.format.parse(line, s.entry)
+			err = s.parse(line)
+		case errors.Is(err, io.EOF):
+			s.entry = nil
+			return nil
 		case !errors.Is(err, errLong):
-			s.end(err)
-			return false
+			return fmt.Errorf("%s: cannot be read beyond line %d: %w", s.log.Name, s.log.Lines, err)
 		}
 		if err == nil {
 			s.log.Requests++
 			s.order()
-			return true
+			return nil
 		}
 		s.skip(line, err)
 	}
 }
 
+// parse parses a line into the entry, which may refer to the line.
+func (s *source) parse(line string) error {
+	*s.entry = entry{}
+	if isJSON(line) {
+		return s.fields.parse(line, s.entry)
+	}
+	return parseCombined(line, s.entry)
+}
+
+func isJSON(line string) bool { return strings.HasPrefix(line, "{") }
+
 // order gives a request that is earlier than one before it the time of that one: tokens
 // must not come back twice.
 func (s *source) order() {
-	back := s.latest - s.entry.micros
-	if back <= 0 {
-		s.latest, s.latestLine = s.entry.micros, s.lines.number
-		return
+	if s.entry.at.Before(s.latest) {
+		s.entry.at = s.latest
+		s.log.OutOfOrder++
 	}
-	s.entry.micros = s.latest
-	if s.log.SteppedBack == nil {
-		s.log.SteppedBack = &StepsBack{}
-	}
-	steps := s.log.SteppedBack
-	steps.Lines++
-	if seconds := float64(back) / second; seconds > steps.LongestSeconds {
-		*steps = StepsBack{steps.Lines, seconds, s.lines.number, s.latestLine}
-	}
+	s.latest = s.entry.at
 }
 
 // query is the query of a path, which may have secrets in it.
@@ -104,33 +119,12 @@ var query = regexp.MustCompile(`\?[^ "]*`)
 
 // skip counts a line that cannot be used.
 func (s *source) skip(line string, why error) {
-	if errors.Is(why, errLong) {
-		s.log.TooLong++
-	} else {
-		s.log.Unparsed++
-	}
+	s.log.Skipped++
 	if s.log.FirstSkipped != nil {
 		return
 	}
-	first := &SkippedLine{Line: s.lines.number, Reason: why.Error()}
-	if !s.format.fields.hasSecrets() {
-		first.Text = printable.Line(query.ReplaceAllString(line, "?…"), 160)
-	}
-	s.log.FirstSkipped = first
-}
-
-// end notes why a log has ended before its end.
-func (s *source) end(err error) {
-	if s.log.Format = string(s.format.format); s.format.format == Auto {
-		s.log.Format = "unknown"
-	}
-	if !errors.Is(err, io.EOF) {
-		s.fail(err)
-	}
-}
-
-func (s *source) fail(err error) {
-	if s.log.Problem == "" {
-		s.log.Problem = fmt.Sprintf("cannot be read beyond line %d: %v", s.log.Lines, err)
+	s.log.FirstSkipped = &SkippedLine{Line: s.lines.number, Reason: why.Error()}
+	if !isJSON(line) {
+		s.log.FirstSkipped.Text = printable.Line(query.ReplaceAllString(line, "?…"), 160)
 	}
 }

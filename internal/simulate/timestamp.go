@@ -7,74 +7,45 @@ import (
 	"time"
 )
 
-const (
-	second = 1_000_000 // in microseconds
-	// maxMicros is the end of the year 2199. A time beyond it, or before 1970, is a
-	// mistake.
-	maxMicros = 7_258_118_400*second - 1
-)
+// commonLayout is the time of the combined format.
+const commonLayout = "02/Jan/2006:15:04:05 -0700"
 
-// commonTime reads 10/Oct/2000:13:55:36 -0700.
-func commonTime(s string) (micros int64, ok bool) {
-	t, err := time.Parse("02/Jan/2006:15:04:05 -0700", s)
-	return inRange(t.UnixMicro(), err == nil)
+// layouts are the forms of a time in JSON lines. A fraction may follow the seconds. Without a
+// zone it is UTC.
+var layouts = []string{
+	time.RFC3339, commonLayout, "2006-01-02T15:04:05Z0700", "2006-01-02T15:04:05",
+	"2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05Z0700", time.DateTime,
 }
 
-// isoTime reads 2026-11-16T15:00:00.123Z and its forms: a space for the T, a comma before
-// the fraction, an offset such as +09:00 or +0900. Without a zone it is UTC.
-func isoTime(s string) (micros int64, ok bool) {
-	if len(s) < 19 {
-		return 0, false
+// setTime sets the time from one of the layouts or from a number.
+func (e *entry) setTime(text string) error {
+	if !strings.Contains(text, ":") {
+		return e.setUnixTime(text)
 	}
-	if s[10] == ' ' {
-		s = s[:10] + "T" + s[11:]
+	for _, layout := range layouts {
+		if at, err := time.Parse(layout, text); err == nil {
+			return e.setAt(at)
+		}
 	}
-	layout := time.RFC3339
-	switch zone := strings.IndexAny(s[19:], "Z+-"); {
-	case zone < 0:
-		layout = "2006-01-02T15:04:05"
-	case len(s)-19-zone == len("+0900"):
-		layout = "2006-01-02T15:04:05Z0700"
-	}
-	t, err := time.Parse(layout, s)
-	return inRange(t.UnixMicro(), err == nil)
+	return errTime
 }
 
-// unixTime reads seconds since 1970, with a fraction, or milli-, micro- or nanoseconds.
-func unixTime(s string) (micros int64, ok bool) {
-	v, err := strconv.ParseFloat(s, 64)
-	if err != nil || v < 0 {
-		return 0, false
+// setUnixTime sets the time from seconds since 1970, or from milli-, micro- or nanoseconds.
+func (e *entry) setUnixTime(text string) error {
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(v >= 0 && v < math.MaxInt64) {
+		return errTime
 	}
-	switch { // the limits are the year 5138 in the smaller unit
-	case v < 1e11:
-		v *= second
-	case v < 1e14:
-		v *= 1e3
-	case v < 1e17:
-	default:
+	for v >= 1e11 { // as seconds it is the year 5138
 		v /= 1e3
 	}
-	if v > maxMicros {
-		return 0, false
-	}
-	return inRange(int64(math.Round(v)), true)
+	return e.setAt(time.UnixMicro(int64(math.Round(v * 1e6))))
 }
 
-// anyTime reads a time in one of these forms.
-func anyTime(s string) (micros int64, ok bool) {
-	if len(s) == 26 && s[2] == '/' {
-		return commonTime(s)
+// setAt refuses a time before 1970 or after 2199, which is a mistake.
+func (e *entry) setAt(at time.Time) error {
+	if e.at = at.UTC(); e.at.Year() < 1970 || e.at.Year() > 2199 {
+		return errTime
 	}
-	if len(s) >= 19 && s[4] == '-' {
-		return isoTime(s)
-	}
-	return unixTime(s)
-}
-
-func inRange(micros int64, ok bool) (int64, bool) {
-	if !ok || micros < 0 || micros > maxMicros {
-		return 0, false
-	}
-	return micros, true
+	return nil
 }

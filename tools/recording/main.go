@@ -140,7 +140,7 @@ func (s *session) scenes() ([]byte, error) {
 		}
 		first = append(first, step{typed: line, printed: out})
 	}
-	line := "fluxgate simulate --rules proposed.yaml --against current.yaml --log access.log | head -n 18"
+	line := "fluxgate simulate --rules proposed.yaml --against current.yaml --log access.log | head -n 14"
 	out, err := s.run(line)
 	if err != nil {
 		return nil, err

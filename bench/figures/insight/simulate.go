@@ -41,8 +41,8 @@ func SimulateLinesPerSecond(ctx context.Context) (float64, error) {
 		switch {
 		case failed != nil:
 			err = failed
-		case report.Requests != simulatedLines || report.Proposed.Limited == 0:
-			err = fmt.Errorf("%d requests, %d limited", report.Requests, report.Proposed.Limited)
+		case report.Requests != simulatedLines || report.Limited == 0:
+			err = fmt.Errorf("%d requests, %d limited", report.Requests, report.Limited)
 		}
 		return simulatedLines / used.Seconds()
 	})
