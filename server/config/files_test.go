@@ -56,7 +56,7 @@ func TestCheck_Files(t *testing.T) {
 		{"certificates for xDS", []string{"rules.xds.server=a:1", "rules.xds.tls.enabled=true", "rules.xds.tls.ca-file=" + certFile, "rules.xds.tls.cert-file=" + certFile, "rules.xds.tls.key-file=" + keyFile}, ""},
 		{"another key", append(tls, "server.tls.key-file="+otherKeyFile), "server.tls.cert-file: does not match server.tls.key-file: tls: private key does not match"},
 		{"a key that is missing", append(tls, "server.tls.key-file=missing.pem"), "server.tls.key-file: names a file that cannot be read: no such file"},
-		{"a folder", append(tls, "server.tls.key-file=testdata"), "server.tls.key-file: names a file that cannot be read: it is not a file"},
+		{"a folder", append(tls, "server.tls.key-file=testdata"), "server.tls.key-file: names a file that cannot be read: is a directory"},
 		{"an authority that is a key", append(tls, "server.tls.client-ca-file="+keyFile), "server.tls.client-ca-file: contains no PEM certificate"},
 		{"secrets", []string{"redis.key-secret-file=" + secretFile, "settle.receipt-secret-file=" + secretFile}, ""},
 		{"a short secret", []string{"redis.key-secret-file=" + write(t, "short", "0123456789abcde\n")}, "redis.key-secret-file: names a file with 15 bytes"},
