@@ -42,24 +42,14 @@ type Live struct {
 	Problem     string      `json:"problem,omitempty" doc:"Why the answer has the numbers of this server only, or not of all servers."`
 }
 
-// The scopes of a [LiveQuery].
+// The scopes of a [Live].
 const (
 	ScopeFleet  = "fleet"
 	ScopeServer = "server"
 )
 
-// RangeHour is the range of a [LiveQuery] over the last hour.
+// RangeHour is the range of GET /v1/live over the last hour.
 const RangeHour = "1h"
-
-// LiveQuery is the query of GET /v1/live, which returns a [Live]. Its zero value is the last
-// two minutes of the fleet. A rule, and the last hour of a rule set, are known of a server
-// only.
-type LiveQuery struct {
-	Scope, Range  string
-	RuleSet, Rule string
-	// Limit is the maximum number of rules. 0 means 100.
-	Limit int
-}
 
 // Server is one server of the fleet.
 type Server struct {
@@ -103,19 +93,11 @@ type Fleet struct {
 	Problem   string               `json:"problem,omitempty" doc:"Why the answer has this server only, or not all servers."`
 }
 
-// The outcomes of a [CallersQuery].
+// The outcomes of [Callers].
 const (
 	CallersLimited = "limited"
 	CallersAllowed = "allowed"
 )
-
-// CallersQuery is the query of GET /v1/callers, which returns [Callers]. Its zero value selects
-// those limited most.
-type CallersQuery struct {
-	RuleSet, Rule, Outcome string
-	// Limit is the maximum number of callers. 0 means 20.
-	Limit int
-}
 
 // Callers has the callers with the most recent requests.
 type Callers struct {

@@ -54,7 +54,7 @@ func compare(before, after *Rule) []FieldDiff {
 }
 
 // tree returns what is compared of a rule, as in its document.
-func (r *Rule) tree() (tree map[string]any) {
+func (r *Rule) tree() map[string]any {
 	d := r.document()
 	d.ID, d.RuleSetID, d.CreatedAt, d.UpdatedAt = "", "", nil, nil
 	d.Bands, d.Attributes = nil, nil
@@ -62,7 +62,12 @@ func (r *Rule) tree() (tree map[string]any) {
 	if slices.Contains(r.Methods, "*") {
 		d.Methods = nil
 	}
-	decoder := json.NewDecoder(bytes.NewReader(raw(d)))
+	return treeOf(d)
+}
+
+// treeOf returns what JSON has as an object.
+func treeOf(v any) (tree map[string]any) {
+	decoder := json.NewDecoder(bytes.NewReader(raw(v)))
 	decoder.UseNumber()
 	_ = decoder.Decode(&tree) // it was just written
 	return tree

@@ -72,7 +72,7 @@ func TestDiff_EveryField(t *testing.T) {
 		"Overdraft":     {func(r *rules.Rule) { r.Overdraft = true }, `overdraft false > true`},
 		"CountRefused": {func(r *rules.Rule) {
 			r.CountRefused, r.Bands[0] = true, rules.Band{Label: "hourly", Capacity: 2, Kind: rules.Quota, Period: "hour"}
-		}, `bands[hourly].refill "1h" >  | bands[hourly].kind "token-bucket" > "quota" | bands[hourly].period  > "hour" | bands[hourly].timezone  > "UTC" | countRefused false > true`},
+		}, `bands[hourly].kind "token-bucket" > "quota" | bands[hourly].period  > "hour" | bands[hourly].refill "1h" >  | bands[hourly].timezone  > "UTC" | countRefused false > true`},
 		"Replaces":          {func(r *rules.Rule) { r.Replaces = []string{"other"} }, `replaces  > ["other"]`},
 		"Consistency":       {func(r *rules.Rule) { r.Consistency = rules.ConsistencyStrict }, `consistency "auto" > "strict"`},
 		"OnMissingIdentity": {func(r *rules.Rule) { r.OnMissingIdentity = rules.MissingRefuse }, `onMissingIdentity "ip" > "refuse"`},
@@ -91,16 +91,16 @@ func TestDiff_EveryField(t *testing.T) {
 		"Bands.Capacity":     {func(r *rules.Rule) { r.Bands[0].Capacity = 100 }, `bands[hourly].capacity 2 > 100`},
 		"Bands.RefillTokens": {func(r *rules.Rule) { r.Bands[0].RefillTokens = 1 }, `bands[hourly].refillTokens  > 1`},
 		"Bands.Refill":       {func(r *rules.Rule) { r.Bands[0].Refill = 90 * time.Minute }, `bands[hourly].refill "1h" > "90m"`},
-		"Bands.Kind":         {func(r *rules.Rule) { r.Bands[0].Kind = rules.SlidingWindow }, `bands[hourly].refill "1h" >  | bands[hourly].kind "token-bucket" > "sliding-window" | bands[hourly].period  > "1h"`},
+		"Bands.Kind":         {func(r *rules.Rule) { r.Bands[0].Kind = rules.SlidingWindow }, `bands[hourly].kind "token-bucket" > "sliding-window" | bands[hourly].period  > "1h" | bands[hourly].refill "1h" > `},
 		"Bands.Period": {func(r *rules.Rule) {
 			r.Bands[0] = rules.Band{Label: "hourly", Capacity: 2, Kind: rules.Quota, Period: "hour"}
-		}, `bands[hourly].refill "1h" >  | bands[hourly].kind "token-bucket" > "quota" | bands[hourly].period  > "hour" | bands[hourly].timezone  > "UTC"`},
+		}, `bands[hourly].kind "token-bucket" > "quota" | bands[hourly].period  > "hour" | bands[hourly].refill "1h" >  | bands[hourly].timezone  > "UTC"`},
 		"Bands.Timezone": {func(r *rules.Rule) {
 			r.Bands[0] = rules.Band{Capacity: 2, Kind: rules.Quota, Period: "day", Timezone: "Asia/Tokyo"}
 		}, `bands[0]  > {"capacity":2,"kind":"quota","period":"day","timezone":"Asia/Tokyo"} | bands[hourly] {"capacity":2,"refill":"1h"} > `},
 		"Bands.Hold": {func(r *rules.Rule) {
 			r.Bands[0] = rules.Band{Label: "hourly", Capacity: 2, Kind: rules.Concurrency, Hold: 90 * time.Second}
-		}, `bands[hourly].refill "1h" >  | bands[hourly].kind "token-bucket" > "concurrency" | bands[hourly].hold  > "90s"`},
+		}, `bands[hourly].hold  > "90s" | bands[hourly].kind "token-bucket" > "concurrency" | bands[hourly].refill "1h" > `},
 	}
 	var fields []string
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[rules.Rule]()) {
@@ -284,10 +284,10 @@ func TestDiff_Bands(t *testing.T) {
 		"refill tokens that stay at the old capacity": {bands{hour("b", 2, 2)}, bands{hour("b", 100, 2)}, `bands[b].capacity 2 > 100 | bands[b].refillTokens  > 2`},
 		"refill tokens that become the capacity":      {bands{hour("b", 9, 3)}, bands{hour("b", 3, 3)}, `bands[b].capacity 9 > 3 | bands[b].refillTokens 3 > `},
 		"one that moves":                              {bands{hour("b", 1, 1), hour("c", 2, 2)}, bands{hour("c", 2, 2), hour("b", 1, 1)}, `bands.order ["b","c"] > ["c","b"]`},
-		"one that is put first":                       {bands{hour("b", 1, 1)}, bands{hour("c", 2, 1), hour("b", 1, 1)}, `bands[c]  > {"capacity":2,"refillTokens":1,"refill":"1h"}`},
+		"one that is put first":                       {bands{hour("b", 1, 1)}, bands{hour("c", 2, 1), hour("b", 1, 1)}, `bands[c]  > {"capacity":2,"refill":"1h","refillTokens":1}`},
 		"a quota in another zone":                     {bands{{Kind: rules.Quota, Capacity: 1, Period: "day"}}, bands{{Kind: rules.Quota, Capacity: 1, Period: "week", Timezone: "Asia/Tokyo"}}, `bands[0].period "day" > "week" | bands[0].timezone "UTC" > "Asia/Tokyo"`},
 		"slots that are held longer":                  {bands{{Kind: rules.Concurrency, Capacity: 1, Hold: time.Second}}, bands{{Kind: rules.Concurrency, Capacity: 1, Hold: time.Minute}}, `bands[0].hold "1s" > "1m"`},
-		"slots that are new":                          {bands{hour("b", 1, 1)}, bands{hour("b", 1, 1), {Kind: rules.Concurrency, Capacity: 1, Hold: time.Second}}, `bands[1]  > {"capacity":1,"kind":"concurrency","hold":"1s"}`},
+		"slots that are new":                          {bands{hour("b", 1, 1)}, bands{hour("b", 1, 1), {Kind: rules.Concurrency, Capacity: 1, Hold: time.Second}}, `bands[1]  > {"capacity":1,"hold":"1s","kind":"concurrency"}`},
 		"one that says the default kind":              {bands{hour("b", 1, 1)}, bands{hour("b", 1, 1), {Label: "c", Kind: rules.TokenBucket, Capacity: 2, Refill: time.Hour}}, `bands[c]  > {"capacity":2,"refill":"1h"}`},
 		"one without a label that changes":            {bands{hour("b", 1, 1), hour("", 2, 2)}, bands{hour("b", 1, 1), hour("", 3, 3)}, `bands[1].capacity 2 > 3`},
 		"one without a label that moves":              {bands{hour("", 2, 2)}, bands{hour("b", 1, 1), hour("", 2, 2)}, `bands[b]  > {"capacity":1,"refill":"1h"} | bands[1]  > {"capacity":2,"refill":"1h"} | bands[0] {"capacity":2,"refill":"1h"} > `},

@@ -2,8 +2,6 @@ package rules
 
 import (
 	"cmp"
-	"encoding/json"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,14 +19,14 @@ func (c *comparison) bands(before, after []Band) {
 	for i, name := range is {
 		path := "bands[" + name + "]"
 		if j := slices.Index(was, name); j >= 0 {
-			c.band(path, newBandFields(before[j]), newBandFields(after[i]))
+			c.tree(path, withKind(bandFields(before[j])), withKind(bandFields(after[i])))
 		} else {
-			c.scalar(path, nil, raw(newBandFields(after[i])))
+			c.scalar(path, nil, raw(bandFields(after[i])))
 		}
 	}
 	for j, name := range was {
 		if !slices.Contains(is, name) {
-			c.scalar("bands["+name+"]", raw(newBandFields(before[j])), nil)
+			c.scalar("bands["+name+"]", raw(bandFields(before[j])), nil)
 		}
 	}
 	if !slices.Equal(common(was, is), common(is, was)) {
@@ -36,51 +34,30 @@ func (c *comparison) bands(before, after []Band) {
 	}
 }
 
-func (c *comparison) band(path string, before, after bandFields) {
-	before.Kind, after.Kind = cmp.Or(before.Kind, TokenBucket), cmp.Or(after.Kind, TokenBucket)
-	was, is := reflect.ValueOf(before), reflect.ValueOf(after)
-	shown := func(v reflect.Value) json.RawMessage {
-		if v.IsZero() {
-			return nil
-		}
-		return raw(v.Interface())
-	}
-	for i, f := range reflect.VisibleFields(was.Type()) {
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		c.scalar(path+"."+name, shown(was.Field(i)), shown(is.Field(i)))
-	}
-}
-
-// bandFields is a band without its label and without defaults, except that a
-// quota shows its time zone.
-type bandFields struct {
-	Capacity     int64    `json:"capacity"`
-	RefillTokens int64    `json:"refillTokens,omitempty"`
-	Refill       string   `json:"refill,omitempty"`
-	Kind         BandKind `json:"kind,omitempty"`
-	Period       string   `json:"period,omitempty"`
-	Timezone     string   `json:"timezone,omitempty"`
-	Hold         string   `json:"hold,omitempty"`
-}
-
-// newBandFields leaves out refill tokens that equal the capacity, so that
-// changing both shows as one change.
-func newBandFields(b Band) bandFields {
-	to := bandFields{Capacity: b.Capacity}
+// bandFields returns a band without its label and without defaults, except that a quota shows
+// its time zone. Refill tokens that equal the capacity are a default: changing both shows as
+// one change.
+func bandFields(b Band) map[string]any {
+	d := newBandDocument(b)
+	d.Label, d.RefillSeconds = "", 0
 	switch b.Kind {
 	case Quota:
-		to.Kind, to.Period, to.Timezone = b.Kind, string(b.Period), cmp.Or(b.Timezone, "UTC")
-	case SlidingWindow:
-		to.Kind, to.Period = b.Kind, period.Format(b.Refill)
-	case Concurrency:
-		to.Kind, to.Hold = b.Kind, period.Format(b.Hold)
-	default:
-		to.Refill = period.Format(b.Refill)
-		if b.Tokens() != b.Capacity {
-			to.RefillTokens = b.Tokens()
+		d.Timezone = cmp.Or(d.Timezone, "UTC")
+	case TokenBucket, "":
+		d.Kind, d.Refill = "", period.Format(b.Refill)
+		if d.RefillTokens == d.Capacity {
+			d.RefillTokens = 0
 		}
 	}
-	return to
+	return treeOf(d)
+}
+
+// withKind adds the default kind.
+func withKind(fields map[string]any) map[string]any {
+	if fields["kind"] == nil {
+		fields["kind"] = TokenBucket
+	}
+	return fields
 }
 
 // bandNames returns the labels of bands, or their positions. A label that looks

@@ -1,9 +1,6 @@
 package rules
 
-import (
-	"encoding/json"
-	"maps"
-)
+import "maps"
 
 // WithRules returns a rule set with other rules and the cost tables of before, which
 // is nil if there was no rule set.
@@ -28,7 +25,7 @@ func diffTables(before, after *Set) []RuleDiff {
 	}
 	var c comparison
 	for _, measure := range names(old, now) {
-		c.tree("costTables"+member(measure), models(old[measure]), models(now[measure]))
+		c.tree("costTables"+member(measure), treeOf(old[measure]), treeOf(now[measure]))
 	}
 	d.Fields = c
 	return []RuleDiff{d}
@@ -39,10 +36,4 @@ func tablesOf(set *Set) CostTables {
 		return nil
 	}
 	return set.CostTables()
-}
-
-// models returns the weights of each model as in a document.
-func models(table CostTable) (tree map[string]any) {
-	_ = json.Unmarshal(raw(table), &tree) // it was just written, and weights fit a float64
-	return tree
 }

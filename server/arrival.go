@@ -27,7 +27,7 @@ const (
 	// maxMessage bounds a message to the rate limit service. Envoy repeats a header of up
 	// to 60 KiB in every descriptor that uses it, and lets requests pass whose call is refused.
 	maxMessage = 1 << 20
-	// maxSmall bounds a message to health and reflection.
+	// maxSmall bounds a message to health.
 	maxSmall = 4 << 10
 	// maxFields bounds the header fields of a call: gRPC holds each in far more memory than
 	// its byte takes that repeats another one.
@@ -206,8 +206,8 @@ type incoming interface {
 	Read(n int) (mem.BufferSlice, error)
 }
 
-// receive reads a message of at most so many bytes. A single one is the only of its call.
-func (a *arrival) receive(ctx context.Context, into any, most int, single bool) error {
+// receive reads the only message of a call, of at most so many bytes.
+func (a *arrival) receive(ctx context.Context, into any, most int) error {
 	late := time.AfterFunc(maxArrival, func() { a.end(errLate) })
 	defer late.Stop()
 	stream, ok := grpc.ServerTransportStreamFromContext(ctx).(incoming)
@@ -216,7 +216,7 @@ func (a *arrival) receive(ctx context.Context, into any, most int, single bool) 
 	}
 	message, err := a.read(stream, most)
 	defer message.Free()
-	if err == nil && single {
+	if err == nil {
 		if err = stream.ReadMessageHeader(make([]byte, 1)); err == nil {
 			err = errors.New("the call has more than one message")
 		} else if errors.Is(err, io.EOF) {
@@ -228,8 +228,8 @@ func (a *arrival) receive(ctx context.Context, into any, most int, single bool) 
 	}
 	var known interface{ GRPCStatus() *status.Status }
 	switch cause := context.Cause(ctx); {
-	case err == nil, errors.Is(err, io.EOF) && !single:
-		return err
+	case err == nil:
+		return nil
 	case errors.As(cause, &known):
 		return cause
 	case errors.As(err, &known):
@@ -288,10 +288,10 @@ func (a *arrival) readPieces(stream incoming, length int) (mem.BufferSlice, erro
 }
 
 // RegisterService implements [grpc.ServiceRegistrar]: callers of the methods are admitted
-// before their message is read.
+// before their message is read. Streams, as of health, are left out: a drain would wait for them.
 func (g *grpcServer) RegisterService(desc *grpc.ServiceDesc, service any) {
 	bounded := *desc
-	bounded.Methods = nil
+	bounded.Methods, bounded.Streams = nil, nil
 	for _, m := range desc.Methods {
 		m.Handler = g.handle("/"+desc.ServiceName+"/"+m.MethodName, m.Handler)
 		bounded.Methods = append(bounded.Methods, m)
@@ -314,37 +314,8 @@ func (g *grpcServer) handle(method string, next grpc.MethodHandler) grpc.MethodH
 		}
 		answer, err := next(service, admitted, func(into any) error {
 			defer a.leave()
-			return a.receive(ctx, into, most, true)
+			return a.receive(ctx, into, most)
 		}, interceptor)
 		return &outgoing{answer, a}, err
 	}
-}
-
-// whenStreamed admits the caller of a stream.
-func (g *grpcServer) whenStreamed(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-	a := arrive(stream.Context())
-	_, err := g.app.edge.admit(stream.Context(), info.FullMethod)
-	a.leave()
-	if err != nil {
-		return err
-	}
-	return next(service, &boundedStream{stream, !info.IsClientStream})
-}
-
-// boundedStream is a stream whose messages arrive in time.
-type boundedStream struct {
-	grpc.ServerStream
-	single bool // the client sends one message
-}
-
-// RecvMsg implements [grpc.ServerStream].
-func (s *boundedStream) RecvMsg(into any) error {
-	a := arrive(s.Context())
-	defer a.leave()
-	return a.receive(s.Context(), into, maxSmall, s.single)
-}
-
-// SendMsg implements [grpc.ServerStream].
-func (s *boundedStream) SendMsg(message any) error {
-	return s.ServerStream.SendMsg(&outgoing{message, s.Context().Value(arrivalKey{}).(*arrival)})
 }

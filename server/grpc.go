@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -17,7 +16,6 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
-	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
 
 	"github.com/fluxgate/fluxgate/internal/logthrottle"
@@ -38,9 +36,6 @@ const (
 	// connectionAge is after which time connections are closed, so that clients find
 	// servers that were added.
 	connectionAge = 30 * time.Minute
-	// streamPatience is how long the end waits for streams of health and reflection,
-	// which have no end of their own.
-	streamPatience = time.Second
 )
 
 // listenGRPC serves Envoy's rate limit service.
@@ -68,10 +63,7 @@ func (a *App) listenGRPC(ctx context.Context) error {
 	g := &grpcServer{app: a}
 	g.Server = grpc.NewServer(g.options()...)
 	service.Register(g)
-	healthpb.RegisterHealthServer(g, &grpcHealth{app: a, watchers: slots.New(a.config.Server.MaxConnections, maxWatchers, 0)})
-	if a.config.Envoy.Reflection {
-		reflection.Register(g)
-	}
+	healthpb.RegisterHealthServer(g, &grpcHealth{app: a})
 	a.edge.serve(&listener{name: "grpc", net: grpcListener{accepting, &g.arrivals, slots.NewBacklog(maxUnsentCalls)}, server: g}, g.serve)
 	return nil
 }
@@ -81,7 +73,6 @@ type grpcServer struct {
 	*grpc.Server
 	app      *App
 	arrivals arrivals
-	calls    atomic.Int64 // under way, without streams
 }
 
 func (g *grpcServer) options() []grpc.ServerOption {
@@ -97,8 +88,7 @@ func (g *grpcServer) options() []grpc.ServerOption {
 		}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 		grpc.InTapHandle(endable), grpc.ReadBufferSize(readAhead),
-		grpc.ChainUnaryInterceptor(g.count, a.watch.metrics.Call, a.watch.tracing.Call),
-		grpc.ChainStreamInterceptor(g.whenStreamed),
+		grpc.ChainUnaryInterceptor(a.watch.metrics.Call, a.watch.tracing.Call),
 	}
 	if a.edge.usesTLS("grpc") {
 		options = append(options, grpc.Creds(credentials.NewTLS(a.edge.certs.config(http2))))
@@ -120,17 +110,11 @@ func (g *grpcServer) Shutdown(ctx context.Context) error {
 		g.GracefulStop()
 		close(done)
 	}()
-	for began := time.Now(); ; {
-		select {
-		case <-done:
-			return nil
-		case <-ctx.Done():
-			return fmt.Errorf("%d calls are under way: %w", g.calls.Load(), ctx.Err())
-		case <-time.After(10 * time.Millisecond):
-			if time.Since(began) > streamPatience && g.calls.Load() == 0 {
-				g.Stop()
-			}
-		}
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("calls are under way: %w", ctx.Err())
 	}
 }
 
@@ -140,16 +124,10 @@ func (g *grpcServer) Close() error {
 	return nil
 }
 
-func (g *grpcServer) count(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-	g.calls.Add(1)
-	defer g.calls.Add(-1)
-	return next(ctx, req)
-}
-
 // admit waits for the start of the server and returns the context of a call with the
 // identity of the caller. Health is for everyone, as /readyz.
 func (e *edge) admit(ctx context.Context, method string) (context.Context, error) {
-	if method == healthpb.Health_Check_FullMethodName || method == healthpb.Health_Watch_FullMethodName {
+	if method == healthpb.Health_Check_FullMethodName {
 		return ctx, nil
 	}
 	if !e.hasStarted() {

@@ -129,9 +129,9 @@ func TestGRPC_Diagnose(t *testing.T) {
 	}
 }
 
-// Envoy's calls are decided, counted in metrics, and health and reflection answer.
+// Envoy's calls are decided, counted in metrics, and health answers.
 func TestGRPC_Serves(t *testing.T) {
-	r := startEnvoy(t, 2, "envoy.reflection=true")
+	r := startEnvoy(t, 2)
 	conn := dialGRPC(t, r.Addr("grpc"))
 	for i, want := range []string{"OK", "OK", "OVER_LIMIT"} {
 		if got := codeOf(t.Context(), conn); got != want {
@@ -152,28 +152,24 @@ func TestGRPC_Serves(t *testing.T) {
 			t.Errorf("the metrics have no line %s", line)
 		}
 	}
-	stream, err := reflectionpb.NewServerReflectionClient(conn).ServerReflectionInfo(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := stream.Send(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: "envoy.service.ratelimit.v3.RateLimitService"}}); err != nil {
-		t.Fatal(err)
-	}
-	if answer, err := stream.Recv(); err != nil || len(answer.GetFileDescriptorResponse().GetFileDescriptorProto()) == 0 {
-		t.Errorf("reflection says %v, %v", answer, err)
-	}
 }
 
-// Without reflection nothing lists the services, and unknown methods are refused.
-func TestGRPC_WithoutReflection(t *testing.T) {
-	r := startEnvoy(t, 2)
-	conn := dialGRPC(t, r.Addr("grpc"))
-	stream, err := reflectionpb.NewServerReflectionClient(conn).ServerReflectionInfo(t.Context())
+// There are no streams: nothing lists the services, and health is polled.
+func TestGRPC_NoStreams(t *testing.T) {
+	conn := dialGRPC(t, startEnvoy(t, 2).Addr("grpc"))
+	listed, err := reflectionpb.NewServerReflectionClient(conn).ServerReflectionInfo(t.Context())
 	if err == nil {
-		_, err = stream.Recv()
+		_, err = listed.Recv()
 	}
 	if status.Code(err) != codes.Unimplemented {
 		t.Errorf("reflection says %v", err)
+	}
+	watch, err := healthpb.NewHealthClient(conn).Watch(t.Context(), &healthpb.HealthCheckRequest{})
+	if err == nil {
+		_, err = watch.Recv()
+	}
+	if status.Code(err) != codes.Unimplemented {
+		t.Errorf("a watch of health says %v", err)
 	}
 }
 
@@ -292,17 +288,10 @@ func TestGRPC_TLS(t *testing.T) {
 	}
 }
 
-// A server that drains says so, loses no call, and does not wait for streams.
+// A server that drains says so, and loses no call.
 func TestGRPC_Drain(t *testing.T) {
-	r := startEnvoy(t, 1_000_000, "envoy.reflection=true", "server.drain.delay=300ms")
+	r := startEnvoy(t, 1_000_000, "server.drain.delay=300ms")
 	conn := dialGRPC(t, r.Addr("grpc"))
-	watch, err := healthpb.NewHealthClient(conn).Watch(t.Context(), &healthpb.HealthCheckRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := watch.Recv(); err != nil {
-		t.Fatal(err)
-	}
 	ctx, stop := context.WithCancel(t.Context())
 	var calls sync.WaitGroup
 	var mu sync.Mutex
@@ -457,12 +446,10 @@ func endOf(t *testing.T, addr string, calls int, methods ...string) map[string]s
 	return statuses
 }
 
-const reflectionMethod = reflectionpb.ServerReflection_ServerReflectionInfo_FullMethodName
-
 // Calls of every method that are begun and never sent end, and so does the memory for them.
 func TestGRPC_OpenStreams(t *testing.T) {
-	r := startEnvoy(t, 1_000_000, "envoy.reflection=true")
-	methods := []string{rls.Method, healthpb.Health_Check_FullMethodName, healthpb.Health_Watch_FullMethodName, reflectionMethod}
+	r := startEnvoy(t, 1_000_000)
+	methods := []string{rls.Method, healthpb.Health_Check_FullMethodName}
 	for method, got := range endOf(t, r.Addr("grpc"), 50, methods...) {
 		if want := fmt.Sprint(int(codes.DeadlineExceeded)); got != want {
 			t.Errorf("%s ends with %s, want %s", method, got, want)
@@ -472,9 +459,9 @@ func TestGRPC_OpenStreams(t *testing.T) {
 
 // A caller without credentials is refused before its message has come, and counted.
 func TestGRPC_RefusedBeforeTheMessage(t *testing.T) {
-	r := startEnvoy(t, 1, "envoy.reflection=true", "server.auth.tokens=[{name: envoy, sha256: "+hashOf("envoy")+", roles: [check, read]}]")
+	r := startEnvoy(t, 1, "server.auth.tokens=[{name: envoy, sha256: "+hashOf("envoy")+", roles: [check, read]}]")
 	began := time.Now()
-	for method, got := range endOf(t, r.Addr("grpc"), 1, rls.Method, reflectionMethod) {
+	for method, got := range endOf(t, r.Addr("grpc"), 1, rls.Method) {
 		if want := fmt.Sprint(int(codes.Unauthenticated)); got != want {
 			t.Errorf("%s ends with %s, want %s", method, got, want)
 		}
@@ -493,34 +480,6 @@ func TestGRPC_LargeHealthMessage(t *testing.T) {
 	asked := &healthpb.HealthCheckRequest{Service: strings.Repeat("x", 8<<10)}
 	if _, err := health.Check(t.Context(), asked); status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("a check of 8 KiB: %v", err)
-	}
-	watch, err := health.Watch(t.Context(), asked)
-	if err == nil {
-		_, err = watch.Recv()
-	}
-	if status.Code(err) != codes.ResourceExhausted {
-		t.Errorf("a watch of 8 KiB: %v", err)
-	}
-}
-
-// The streams of health of one connection are bounded, and leave room for others.
-func TestGRPC_Watchers(t *testing.T) {
-	addr := startEnvoy(t, 1).Addr("grpc")
-	watch := func(conn *grpc.ClientConn) string {
-		stream, err := healthpb.NewHealthClient(conn).Watch(t.Context(), &healthpb.HealthCheckRequest{})
-		if err == nil {
-			_, err = stream.Recv()
-		}
-		return status.Code(err).String()
-	}
-	for range 3 {
-		conn, got := dialGRPC(t, addr), map[string]int{}
-		for range 100 {
-			got[watch(conn)]++
-		}
-		if got["OK"] != 4 || got["ResourceExhausted"] != 96 {
-			t.Errorf("100 streams: %v", got)
-		}
 	}
 }
 

@@ -167,7 +167,7 @@ rules:
   - {id: everyone, group: tiers, bands: [{label: hourly, capacity: 5, refill: 1h}]}
   - {id: premium, group: tiers, priority: 9, when: {attributes: {tier: [premium]}}, bands: [{label: hourly, capacity: 1000, refill: 1h}]}
 `)
-	r := start(t, "redis.enabled=false", "rules.file="+file, "ratelimit.attributes=tier=X-Tier")
+	r := start(t, "redis.enabled=false", "rules.file="+file, "ratelimit.attributes={tier: X-Tier}")
 	check := func(tiers ...string) (status int, limit string) {
 		t.Helper()
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.url+"/v1/forward-auth", http.NoBody)

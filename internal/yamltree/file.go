@@ -2,14 +2,12 @@ package yamltree
 
 import (
 	"bytes"
-	"encoding/json"
 	"path/filepath"
 	"strings"
 	"unicode/utf8"
 )
 
 // File is the content of a file. The zero value is for values without a file.
-// none.
 type File struct {
 	// Name is the name in messages.
 	Name string
@@ -35,12 +33,12 @@ func Read(name string, data []byte, secret func(string) bool) (*File, []Flaw) {
 	f.excerpt.hidden = make([]bool, len(f.excerpt.lines))
 	var documents []*Node
 	var flaws []Flaw
-	// JSON in a YAML file is parsed as JSON too: YAML does not have all of its escapes.
-	if strings.EqualFold(filepath.Ext(name), ".json") || strings.HasPrefix(strings.TrimSpace(text), "{") && json.Valid(data) {
-		var root *Node
-		root, flaws = readJSON(text)
-		documents = []*Node{root}
-	} else {
+	switch converted, notJSON := jsonAsYAML(text); {
+	case notJSON == nil:
+		documents, flaws = readYAML(converted)
+	case strings.EqualFold(filepath.Ext(name), ".json"):
+		flaws = []Flaw{*notJSON}
+	default:
 		documents, flaws = readYAML(text)
 	}
 	if len(flaws) > 0 {

@@ -65,7 +65,7 @@ func TestRead_NotJSON(t *testing.T) {
 }
 
 // Values have the positions of the file, in YAML and in JSON.
-func TestNode_Locate(t *testing.T) {
+func TestNode_LocatePlace(t *testing.T) {
 	files := map[string]string{
 		"x.yaml": "top:\n  list:\n    - é: {deep: 1}\n    - 2\n",
 		"x.json": "{\"top\":\n  {\"list\": [\n    {\"é\": {\"deep\": 1}},\n    2]}}\n",
@@ -84,7 +84,7 @@ func TestNode_Locate(t *testing.T) {
 	} {
 		root := read(t, name, files[name])
 		for place, spot := range want {
-			if got := root.Locate(place); got != spot {
+			if got := root.LocatePlace(place); got != spot {
 				t.Errorf("%s in %s is at %+v, want %+v", place, name, got, spot)
 			}
 		}

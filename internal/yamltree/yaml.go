@@ -280,6 +280,7 @@ var syntaxMessages = map[string]string{
 	"block sequence entries are not allowed":      "a list cannot begin here: write it in the next line, or in brackets",
 	"found character that cannot start any token": "a string cannot begin with this character: write it in quotes",
 	"found invalid Unicode character escape code": "this escape is not a character: one above U+FFFF is written as \\U and 8 digits",
+	"did not find expected node content":          "a value is missing here, or the document ends too early",
 	"exceeded max depth":                          tooDeep(Position{}).Message,
 	"unknown anchor":                              noAliases,
 }

@@ -62,7 +62,7 @@ func parse(file *yamltree.File, root *yamltree.Node, o Options) (*rules.Set, []R
 func locate(file *yamltree.File, root *yamltree.Node, notes []Note) []filerules.Problem {
 	located := make([]filerules.Problem, len(notes))
 	for i, n := range notes {
-		located[i] = file.Problem(root.Locate(n.Place), n.Place, n.Message)
+		located[i] = file.Problem(root.LocatePlace(n.Place), n.Place, n.Message)
 	}
 	slices.SortStableFunc(located, func(a, b filerules.Problem) int { return cmp.Compare(a.Line, b.Line) })
 	return located

@@ -16,40 +16,21 @@ var otherNames = map[string][]string{
 // locate returns the position of a problem: of the value, or its name. If the value
 // is missing it is that of the nearest enclosing value.
 func locate(n *yamltree.Node, p rules.Problem) yamltree.Position {
-	aboutName := p.Code == rules.CodeUnknownField || p.Code == rules.CodeInvalidName
-	at := n.At
-	for _, element := range p.Path {
-		switch e := element.(type) {
-		case int:
-			if e >= len(n.Items) {
-				return at
-			}
-			n = n.Items[e]
-			at = n.At
-		case string:
-			f := field(n, e)
-			if f == nil {
-				return at
-			}
-			n = f.Value
-			at = n.At
-			if aboutName || n.IsNull() || n.At.Line != f.At.Line {
-				at = f.At
-			}
-		}
+	value, name := n.Locate(p.Path, field)
+	if p.Code == rules.CodeUnknownField || p.Code == rules.CodeInvalidName {
+		return name
 	}
-	return at
+	return value
 }
 
 // field returns a field under any of its names, or nil.
 func field(n *yamltree.Node, name string) *yamltree.Field {
 	other := func(f yamltree.Field) bool { return f.Value.Value != nil && slices.Contains(otherNames[name], f.Name) }
-	i := slices.IndexFunc(n.Fields, func(f yamltree.Field) bool { return f.Name == name })
-	if i < 0 {
-		i = slices.IndexFunc(n.Fields, other)
+	if f := n.Field(name); f != nil {
+		return f
 	}
-	if i < 0 {
-		return nil
+	if i := slices.IndexFunc(n.Fields, other); i >= 0 {
+		return &n.Fields[i]
 	}
-	return &n.Fields[i]
+	return nil
 }

@@ -102,24 +102,7 @@ func (a *API) createRule(ctx context.Context, in *struct {
 	Condition
 	Body ruleDocument
 }) (*saved, error) {
-	out, err := a.change(ctx, in.RuleSet, &in.Condition, func(before *rules.Set) (*rules.Set, error) {
-		rule, err := parseRule(in.Body, in.RuleSet, "")
-		if err != nil {
-			return nil, err
-		}
-		attemptOf(ctx).record.Rule = rule.ID
-		return edited(before, in.RuleSet, func(all []rules.Rule) ([]rules.Rule, int, error) {
-			if slices.ContainsFunc(all, func(r rules.Rule) bool { return r.ID == rule.ID }) {
-				exists := fmt.Sprintf("rule %q exists already: replace it with PUT", rule.ID)
-				return nil, 0, admin.NewProblem(http.StatusConflict, admin.KindConflict, exists)
-			}
-			return append(all, rule), len(all), nil
-		})
-	})
-	if out != nil {
-		out.Status = http.StatusCreated
-	}
-	return out, err
+	return a.storeRule(ctx, in.RuleSet, &in.Condition, in.Body, "")
 }
 
 func (a *API) putRule(ctx context.Context, in *struct {
@@ -127,21 +110,30 @@ func (a *API) putRule(ctx context.Context, in *struct {
 	Condition
 	Body ruleDocument
 }) (*saved, error) {
+	return a.storeRule(ctx, in.RuleSet, &in.Condition, in.Body, in.Rule)
+}
+
+// storeRule adds or replaces the rule with an id. If the id is empty, it only adds a rule.
+func (a *API) storeRule(ctx context.Context, ruleSet string, on *Condition, doc ruleDocument, id string) (*saved, error) {
 	added := false
-	out, err := a.change(ctx, in.RuleSet, &in.Condition, func(before *rules.Set) (*rules.Set, error) {
-		rule, err := parseRule(in.Body, in.RuleSet, in.Rule)
+	out, err := a.change(ctx, ruleSet, on, func(before *rules.Set) (*rules.Set, error) {
+		rule, err := parseRule(doc, ruleSet, id)
 		if err != nil {
 			return nil, err
 		}
-		return edited(before, in.RuleSet, func(all []rules.Rule) ([]rules.Rule, int, error) {
-			for i := range all {
-				if all[i].ID == rule.ID {
-					all[i] = rule
-					return all, i, nil
-				}
+		attemptOf(ctx).record.Rule = rule.ID
+		return edited(before, ruleSet, func(all []rules.Rule) ([]rules.Rule, int, error) {
+			i := slices.IndexFunc(all, func(r rules.Rule) bool { return r.ID == rule.ID })
+			switch {
+			case i < 0:
+				added = true
+				return append(all, rule), len(all), nil
+			case id == "":
+				exists := fmt.Sprintf("rule %q exists already: replace it with PUT", rule.ID)
+				return nil, 0, admin.NewProblem(http.StatusConflict, admin.KindConflict, exists)
 			}
-			added = true
-			return append(all, rule), len(all), nil
+			all[i] = rule
+			return all, i, nil
 		})
 	})
 	if out != nil && added {

@@ -80,12 +80,10 @@ func (d *decoder) value(s *setting, v reflect.Value, n *yamltree.Node, path stri
 		d.list(s, v, n, path)
 	case kind == reflect.Map && n.Kind == yamltree.Object:
 		d.pairs(s, v, n, path)
-	case kind == reflect.Slice && s.inner != nil && n.At.Source != "":
+	case n.At.Source != "" && (s.inner != nil || kind == reflect.Map):
 		d.yaml(s, v, n, text, path)
 	case kind == reflect.Slice && s.inner == nil && isString:
 		d.list(s, v, d.splitList(n.At, text, path), path)
-	case kind == reflect.Map && isString:
-		d.pairs(s, v, d.splitPairs(n.At, text, path), path)
 	case s.typ == shareType && n.Kind == yamltree.Scalar: // a number in a file
 		v.SetString(fmt.Sprint(n.Value))
 	case kind == reflect.String && isString:
@@ -236,34 +234,16 @@ func (d *decoder) splitList(at yamltree.Position, text, path string) *yamltree.N
 	return n
 }
 
-// splitPairs is names with a string each that were written as name=string with
-// commas.
-func (d *decoder) splitPairs(at yamltree.Position, text, path string) *yamltree.Node {
-	n := &yamltree.Node{At: at, Kind: yamltree.Object}
-	for i, item := range d.splitList(at, text, path).Items {
-		name, value, ok := strings.Cut(item.Value.(string), "=")
-		if item.Value == "" {
-			continue // refused already
-		}
-		if name = strings.TrimSpace(name); !ok || name == "" {
-			d.refuse(at, fmt.Sprintf("%s[%d]", path, i), "must have the form name=string")
-			continue
-		}
-		n.Fields = append(n.Fields, yamltree.Field{Name: name, At: at, Value: &yamltree.Node{At: at, Value: strings.TrimSpace(value)}})
-	}
-	return n
-}
-
-// yaml decodes a list of groups of the environment or the command line, which is
-// written as in a file.
+// yaml decodes a list of groups, or names with a string each, of the environment or the command
+// line. They are written as in a file.
 func (d *decoder) yaml(s *setting, v reflect.Value, n *yamltree.Node, text, path string) {
 	file, flaws := yamltree.Read("", []byte(text), nil)
-	if len(flaws) > 0 || len(file.Documents) != 1 || file.Documents[0].Kind != yamltree.List {
-		d.refuse(n.At, path, "must be a list as in a file: [{name: ci, …}]")
+	if len(flaws) > 0 || len(file.Documents) != 1 {
+		d.refuse(n.At, path, "must be "+s.wants()+", written as in a file")
 		return
 	}
 	inner := decoder{file: file}
-	inner.list(s, v, file.Documents[0], path)
+	inner.value(s, v, file.Documents[0], path)
 	for _, p := range inner.found.Problems {
 		d.refuse(n.At, p.Place, p.Message)
 	}

@@ -49,7 +49,7 @@ func (c *Config) problem(place, message string) Problem {
 	if key, _, _ := strings.Cut(place, "["); !c.isSet(key) {
 		return Problem{Place: place, Message: message}
 	}
-	return c.from.file.Problem(c.from.tree.Locate(place), place, message)
+	return c.from.file.Problem(c.from.tree.LocatePlace(place), place, message)
 }
 
 // isSet reports whether a key was given a value.

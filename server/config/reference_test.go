@@ -161,7 +161,8 @@ redis.timeout=50ms ratelimit.trusted-proxies=10.0.0.0/8,2001:db8::/32
 
 - A time has its unit: ` + "`100ms`, `30s`, `1h30m`" + `. A size is a number of bytes.
 - A list is written with commas in the environment and on the command line, and may be in the file. It replaces the whole list that it overrides. The
-  lists of tokens and certificates are written everywhere as in a file: ` + "`[{name: ci, sha256: …, roles: [check]}]`" + `.
+  lists of tokens and certificates, and keys with names below them, are written everywhere as in a file: ` + "`[{name: ci, sha256: …, roles: [check]}]`" + `,
+  ` + "`{tier: X-Tier}`" + `.
 - An unknown key, an unknown ` + "`FLUXGATE_`" + ` variable or an invalid value is an error: the server does not start. The error has the position and
   suggests a correction. Variables that Kubernetes sets for a service called ` + "`fluxgate`" + `, and ` + "`FLUXGATE_TEST_…`" + `, are ignored.
 - No output shows secrets: passwords in URIs and the hashes of tokens are masked. Other secrets are in files of their own.

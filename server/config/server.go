@@ -115,8 +115,6 @@ type Envoy struct {
 	// ResponseHeaders adds X-RateLimit headers and Retry-After to responses. Envoy can
 	// add its own: see enable_x_ratelimit_headers.
 	ResponseHeaders bool `key:"response-headers"`
-	// Reflection lets tools such as grpcurl list the services.
-	Reflection bool `key:"reflection"`
 }
 
 // Log is the server's log.

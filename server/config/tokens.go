@@ -38,7 +38,7 @@ func (a Auth) AllTokens() ([]Token, error) {
 		groupOf(reflect.TypeFor[Token](), "", nil).checkItems(reflect.ValueOf(all), func(item int, inside, message string) {
 			if i := item - len(a.Tokens); i >= 0 {
 				place := fmt.Sprintf("tokens[%d]%s", i, inside)
-				d.refuse(document.Locate(place), place, message)
+				d.refuse(document.LocatePlace(place), place, message)
 			}
 		})
 	}

@@ -42,7 +42,7 @@ func sample(t *testing.T, e *setting) (yaml, text string) {
 	case reflect.String:
 		return `"a b: #c,d"`, "a b: #c,d"
 	case reflect.Map:
-		return `{tier: "X-Tier", "b.c": d}`, "tier=X-Tier, b.c = d"
+		return `{tier: "X-Tier", "b.c": d}`, `{tier: "X-Tier", "b.c": d}`
 	case reflect.Slice:
 		return `["a b", "c: d"]`, "a b, c: d"
 	}

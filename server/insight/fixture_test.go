@@ -85,12 +85,12 @@ func (n *node) check(t testing.TB, times int, req fluxgate.Request) {
 	}
 }
 
-func (n *node) live(t testing.TB, q admin.LiveQuery, view insight.View) *admin.Live {
+func (n *node) live(t testing.TB, q insight.LiveQuery, view insight.View) *admin.Live {
 	t.Helper()
 	return n.Live(t.Context(), q, view)
 }
 
-func (n *node) callers(t testing.TB, q admin.CallersQuery, view insight.View) *admin.Callers {
+func (n *node) callers(t testing.TB, q insight.CallersQuery, view insight.View) *admin.Callers {
 	t.Helper()
 	return n.Callers(t.Context(), q, view)
 }

@@ -199,7 +199,7 @@ func differing(servers []admin.Server) (all []admin.DifferingRevisions) {
 }
 
 // fleetLive answers for all servers. The last step of each report is now: clocks differ.
-func (i *Insight) fleetLive(ctx context.Context, q *admin.LiveQuery, view *View) *admin.Live {
+func (i *Insight) fleetLive(ctx context.Context, q *LiveQuery, view *View) *admin.Live {
 	now := time.Now()
 	others, problem := i.others(ctx)
 	all := []*report{i.own(now, maxRules+1, 0)}

@@ -13,7 +13,7 @@ import (
 )
 
 // Callers returns the recent heaviest callers.
-func (i *Insight) Callers(ctx context.Context, q admin.CallersQuery, view View) *admin.Callers {
+func (i *Insight) Callers(ctx context.Context, q CallersQuery, view View) *admin.Callers {
 	q.Limit, q.Outcome = cmp.Or(q.Limit, reportedCallers), cmp.Or(q.Outcome, admin.CallersLimited)
 	list, reported := limitedList, func(r *report) *reportedCallerLs { return &r.Limited }
 	if q.Outcome == admin.CallersAllowed {
@@ -60,7 +60,7 @@ func (i *Insight) complete(out *admin.Callers, list func(*rule) *callerList, vie
 
 // merger adds up the callers of several servers.
 type merger struct {
-	q       *admin.CallersQuery
+	q       *CallersQuery
 	view    *View
 	callers map[callerKey]*admin.Caller
 }

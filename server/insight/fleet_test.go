@@ -43,7 +43,7 @@ func TestFleet_CallersOfAll(t *testing.T) {
 			}
 		}
 		time.Sleep(5 * time.Second)
-		found := servers[0].callers(t, admin.CallersQuery{Outcome: admin.CallersAllowed}, everything)
+		found := servers[0].callers(t, insight.CallersQuery{Outcome: admin.CallersAllowed}, everything)
 		if len(found.Callers) != 20 {
 			t.Fatalf("%d callers", len(found.Callers))
 		}
@@ -74,7 +74,7 @@ func TestFleet_CallersOfShadowRules(t *testing.T) {
 			time.Sleep(wait)
 			for name, n := range map[string]*node{"that saw them": saw, "that did not": idle} {
 				found := map[string]bool{}
-				for _, c := range n.callers(t, admin.CallersQuery{}, everything).Callers {
+				for _, c := range n.callers(t, insight.CallersQuery{}, everything).Callers {
 					found[c.Rule] = c.Shadow
 				}
 				if want := map[string]bool{"measured": true, "limits": false}; !maps.Equal(found, want) {
@@ -119,7 +119,7 @@ func TestFleet_Away(t *testing.T) {
 		n := start(t, memory(t), insight.Config{Fleet: (&reports{fail: errors.New("away")}).as("a"), Logger: log.Logger()}, []*rules.Set{set(t, "api", perUser("r", 1))})
 		n.check(t, 3, fluxgate.Request{UserID: "u"})
 		time.Sleep(5*time.Second + 100*time.Millisecond)
-		live := n.live(t, admin.LiveQuery{}, everything)
+		live := n.live(t, insight.LiveQuery{}, everything)
 		if got, _ := sums(&live.Series, 2); got[1] != 2 || !strings.Contains(live.Problem, "Redis does not answer") || live.Servers != 1 {
 			t.Errorf("%v, %q", got, live.Problem)
 		}
@@ -141,7 +141,7 @@ func TestFleet_Refused(t *testing.T) {
 		shared := &reports{fail: refusal{errors.New("NOPERM no permission")}}
 		n := start(t, memory(t), insight.Config{Fleet: shared.as("a"), Logger: log.Logger()}, []*rules.Set{set(t, "api")})
 		time.Sleep(time.Second)
-		if live := n.live(t, admin.LiveQuery{}, everything); !strings.Contains(live.Problem, "Redis does not return") {
+		if live := n.live(t, insight.LiveQuery{}, everything); !strings.Contains(live.Problem, "Redis does not return") {
 			t.Errorf("%q", live.Problem)
 		}
 		if lines := log.Lines("NOPERM"); len(lines) != 1 {
@@ -173,17 +173,17 @@ func TestFleet_Views(t *testing.T) {
 			"tenant":     {tenant, "mine r user bob 3; "},
 		} {
 			got := ""
-			for _, of := range one.callers(t, admin.CallersQuery{}, c.view).Callers {
+			for _, of := range one.callers(t, insight.CallersQuery{}, c.view).Callers {
 				got += fmt.Sprintf("%s %s %s %d; ", of.RuleSet, of.Rule, of.Identity, of.Count)
 			}
 			if got != c.want {
 				t.Errorf("%s sees %q, want %q", name, got, c.want)
 			}
-			live := one.live(t, admin.LiveQuery{}, c.view)
+			live := one.live(t, insight.LiveQuery{}, c.view)
 			if n, _ := sums(&live.Series, 2); name == "tenant" && (n[0]+n[1] != 4 || len(live.Rules) != 1) || name != "tenant" && n[0]+n[1] != 10 {
 				t.Errorf("%s sees %v and %v", name, n, live.Rules)
 			}
-			if live = one.live(t, admin.LiveQuery{RuleSet: "api", Rule: "r"}, c.view); name == "tenant" {
+			if live = one.live(t, insight.LiveQuery{RuleSet: "api", Rule: "r"}, c.view); name == "tenant" {
 				if n, _ := sums(&live.Series, 1); n != [6]float64{} {
 					t.Errorf("a tenant sees %v of another rule set", n)
 				}
@@ -213,7 +213,7 @@ func TestFleet_BusyNeighbour(t *testing.T) {
 			time.Sleep(5 * time.Second)
 			synctest.Wait()
 			all := ""
-			for _, c := range one.callers(t, admin.CallersQuery{}, tenant).Callers {
+			for _, c := range one.callers(t, insight.CallersQuery{}, tenant).Callers {
 				all += fmt.Sprintf("%s %d; ", c.Identity, c.Count)
 			}
 			return all
@@ -268,7 +268,7 @@ func TestFleet_Hour(t *testing.T) {
 		shared.by["c"] = []byte(`{"v":1,"steps":1,"total":{"n":[[9]]}}`)
 		shared.mu.Unlock()
 		time.Sleep(15 * time.Second)
-		hour := func(n *node, q admin.LiveQuery, view insight.View) (got [6]float64, known int, live *admin.Live) {
+		hour := func(n *node, q insight.LiveQuery, view insight.View) (got [6]float64, known int, live *admin.Live) {
 			q.Range = admin.RangeHour
 			live = n.live(t, q, view)
 			got, known = sums(&live.Series, live.StepSeconds)
@@ -278,18 +278,18 @@ func TestFleet_Hour(t *testing.T) {
 			return got, known, live
 		}
 		for name, n := range map[string]*node{"first": first, "second": second} {
-			got, known, live := hour(n, admin.LiveQuery{}, everything)
+			got, known, live := hour(n, insight.LiveQuery{}, everything)
 			// A bucket has a token every 12 minutes.
 			if got[0]+got[1] != 7+30+60 || got[0] < 10 || known != 51 || live.StepSeconds != 60 || len(live.Series.P99Ms) != 60 || live.Servers != 2 || live.Scope != admin.ScopeFleet {
 				t.Errorf("%s has %v in %d steps of %d s, %d servers", name, got, known, live.StepSeconds, live.Servers)
 			}
 			mine := func(id string) bool { return id == "mine" }
-			if got, _, live = hour(n, admin.LiveQuery{}, insight.View{RuleSet: mine, Identities: mine}); live.Scope != admin.ScopeServer || got != [6]float64{} {
+			if got, _, live = hour(n, insight.LiveQuery{}, insight.View{RuleSet: mine, Identities: mine}); live.Scope != admin.ScopeServer || got != [6]float64{} {
 				t.Errorf("a tenant sees %v of %s", got, live.Scope)
 			}
 		}
 		time.Sleep(20 * time.Minute) // the first requests are older than an hour
-		if got, known, _ := hour(second, admin.LiveQuery{}, everything); got[0]+got[1] != 30+60 || known != 60 {
+		if got, known, _ := hour(second, insight.LiveQuery{}, everything); got[0]+got[1] != 30+60 || known != 60 {
 			t.Errorf("later %v in %d steps", got, known)
 		}
 	})

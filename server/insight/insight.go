@@ -86,7 +86,7 @@ func (i *Insight) show(c *ownCaller) string {
 }
 
 // Live returns the current rates.
-func (i *Insight) Live(ctx context.Context, q admin.LiveQuery, view View) *admin.Live {
+func (i *Insight) Live(ctx context.Context, q LiveQuery, view View) *admin.Live {
 	q.Limit = cmp.Or(q.Limit, 100)
 	hourOfSome := q.Range == admin.RangeHour && (q.RuleSet != "" || !view.All) // reports have the sum only
 	if q.Scope == admin.ScopeServer || q.Rule != "" || hourOfSome {
@@ -96,7 +96,7 @@ func (i *Insight) Live(ctx context.Context, q admin.LiveQuery, view View) *admin
 }
 
 // serverLive answers for this server.
-func (i *Insight) serverLive(q *admin.LiveQuery, view *View) *admin.Live {
+func (i *Insight) serverLive(q *LiveQuery, view *View) *admin.Live {
 	r := i.recorder
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -112,7 +112,7 @@ func (i *Insight) serverLive(q *admin.LiveQuery, view *View) *admin.Live {
 }
 
 // selected returns the histories that add up to what was asked for. The lock is held.
-func (r *Recorder) selected(q *admin.LiveQuery, view *View) (of []*history) {
+func (r *Recorder) selected(q *LiveQuery, view *View) (of []*history) {
 	if q.Rule != "" {
 		if found := r.rules.Entries()[ruleKey{q.RuleSet, q.Rule}]; found != nil && view.RuleSet(q.RuleSet) {
 			return []*history{&found.history}
@@ -151,7 +151,7 @@ func seriesOf(s *admin.Series) [classes]*[]*float64 {
 }
 
 // rulesOf returns the rules that were asked for and that the caller may see.
-func rulesOf(from []reportedRule, q *admin.LiveQuery, view *View) []admin.RuleRates {
+func rulesOf(from []reportedRule, q *LiveQuery, view *View) []admin.RuleRates {
 	all := []admin.RuleRates{}
 	for j := range from {
 		if of := &from[j]; of.sum() > 0 && includes(q.RuleSet, q.Rule, of.RuleSet, of.Rule) && view.rule(of.RuleSet) && len(all) < q.Limit {

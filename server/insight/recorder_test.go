@@ -90,7 +90,7 @@ func TestRecorder_Outcomes(t *testing.T) {
 				}
 				n.check(t, 4, c.req)
 				time.Sleep(2*time.Second + 100*time.Millisecond) // not when a second ends
-				live := n.live(t, admin.LiveQuery{}, everything)
+				live := n.live(t, insight.LiveQuery{}, everything)
 				if got, _ := sums(&live.Series, live.StepSeconds); got != c.want {
 					t.Errorf("requests are %v, want %v", got, c.want)
 				}
@@ -116,26 +116,26 @@ func TestRecorder_History(t *testing.T) {
 			n.check(t, 3, fluxgate.Request{UserID: "u"})
 			time.Sleep(time.Second)
 		}
-		minutes := n.live(t, admin.LiveQuery{Scope: admin.ScopeServer}, everything)
+		minutes := n.live(t, insight.LiveQuery{Scope: admin.ScopeServer}, everything)
 		got, known := sums(&minutes.Series, 1)
 		if got[0] != 300 || known != 120 || minutes.StepSeconds != 1 || len(minutes.Series.Allowed) != 120 || *minutes.Series.Allowed[119] != 3 || *minutes.Series.Allowed[19] != 0 {
 			t.Errorf("%v requests in %d known steps", got, known)
 		}
-		hour := n.live(t, admin.LiveQuery{Range: admin.RangeHour, RuleSet: "api", Rule: "r"}, everything)
+		hour := n.live(t, insight.LiveQuery{Range: admin.RangeHour, RuleSet: "api", Rule: "r"}, everything)
 		got, known = sums(&hour.Series, hour.StepSeconds)
 		if got[0] != 300 || known != 15 || hour.StepSeconds != 10 || len(hour.Series.Allowed) != 360 || *hour.Series.Allowed[359] != 3 {
 			t.Errorf("%v requests in %d known steps of the hour", got, known)
 		}
 		time.Sleep(30 * time.Minute)
-		minutes = n.live(t, admin.LiveQuery{Scope: admin.ScopeServer}, everything)
-		hour = n.live(t, admin.LiveQuery{Scope: admin.ScopeServer, Range: admin.RangeHour}, everything)
+		minutes = n.live(t, insight.LiveQuery{Scope: admin.ScopeServer}, everything)
+		hour = n.live(t, insight.LiveQuery{Scope: admin.ScopeServer, Range: admin.RangeHour}, everything)
 		inMinutes, _ := sums(&minutes.Series, 1)
 		inHour, known := sums(&hour.Series, 10)
 		if inMinutes[0] != 0 || inHour[0] != 300 || known != 195 || len(minutes.Rules) != 0 {
 			t.Errorf("half an hour later there are %v and %v requests in %d steps", inMinutes, inHour, known)
 		}
 		time.Sleep(time.Hour)
-		hour = n.live(t, admin.LiveQuery{Scope: admin.ScopeServer, Range: admin.RangeHour}, everything)
+		hour = n.live(t, insight.LiveQuery{Scope: admin.ScopeServer, Range: admin.RangeHour}, everything)
 		if inHour, known = sums(&hour.Series, 10); inHour[0] != 0 || known != 360 {
 			t.Errorf("an hour later there are %v requests in %d steps", inHour, known)
 		}
@@ -157,7 +157,7 @@ func TestRecorder_Quantiles(t *testing.T) {
 		time.Sleep(time.Second)
 		decided(110, 90, 100, 100) // and ten beyond all bounds
 		time.Sleep(time.Second)
-		s := n.live(t, admin.LiveQuery{Scope: admin.ScopeServer}, everything).Series
+		s := n.live(t, insight.LiveQuery{Scope: admin.ScopeServer}, everything).Series
 		at := func(series []*float64, ago int) string {
 			if v := series[len(series)-1-ago]; v != nil {
 				return fmt.Sprint(*v)
@@ -187,7 +187,7 @@ func TestRecorder_CallersOfLate(t *testing.T) {
 		n.check(t, 5, fluxgate.Request{UserID: "alice"})
 		n.check(t, 4, fluxgate.Request{UserID: "bob"})
 		show := func() (out string) {
-			c := n.callers(t, admin.CallersQuery{}, everything)
+			c := n.callers(t, insight.CallersQuery{}, everything)
 			for _, of := range c.Callers {
 				out += fmt.Sprintf("%s %s %d; ", of.Rule, of.Identity, of.Count)
 			}
@@ -201,7 +201,7 @@ func TestRecorder_CallersOfLate(t *testing.T) {
 		if got, want := show(), "r user bob 7; r user alice 3; "; got != want {
 			t.Errorf("a minute later %q, want %q", got, want)
 		}
-		if since := n.callers(t, admin.CallersQuery{}, everything).Since; time.Since(since) < time.Minute || time.Since(since) > 2*time.Minute {
+		if since := n.callers(t, insight.CallersQuery{}, everything).Since; time.Since(since) < time.Minute || time.Since(since) > 2*time.Minute {
 			t.Errorf("since %v, now is %v", since, time.Now())
 		}
 		time.Sleep(time.Minute)
@@ -220,7 +220,7 @@ func TestRecorder_CallersOfLate(t *testing.T) {
 func TestRecorder_NamesCallers(t *testing.T) {
 	n := start(t, memory(t), insight.Config{}, []*rules.Set{set(t, "api", perUser("r", 1_000))})
 	named := func(user string) bool {
-		c := n.callers(t, admin.CallersQuery{Outcome: admin.CallersAllowed, Limit: 1_000}, everything)
+		c := n.callers(t, insight.CallersQuery{Outcome: admin.CallersAllowed, Limit: 1_000}, everything)
 		return slices.ContainsFunc(c.Callers, func(c admin.Caller) bool { return c.Identity == "user "+user })
 	}
 	n.check(t, 1, fluxgate.Request{UserID: "first"})
@@ -254,12 +254,12 @@ func TestRecorder_ManyRules_NoRace(t *testing.T) {
 			n.check(t, 1, fluxgate.Request{UserID: "u", Path: fmt.Sprint("/", i)})
 		}
 		time.Sleep(time.Second + 100*time.Millisecond)
-		all := n.live(t, admin.LiveQuery{Scope: admin.ScopeServer, Limit: 2_000}, everything).Rules
+		all := n.live(t, insight.LiveQuery{Scope: admin.ScopeServer, Limit: 2_000}, everything).Rules
 		if others := slices.IndexFunc(all, func(r admin.RuleRates) bool { return r.Rule == "other" }); len(all) != 1_001 || others < 0 || all[others].Allowed != 10 {
 			t.Errorf("%d rules, the others are at %d", len(all), others)
 		}
 		tenant := insight.View{RuleSet: func(string) bool { return true }, Identities: func(string) bool { return false }}
-		if live := n.live(t, admin.LiveQuery{Scope: admin.ScopeServer, Limit: 2_000}, tenant); len(live.Rules) != 1_000 {
+		if live := n.live(t, insight.LiveQuery{Scope: admin.ScopeServer, Limit: 2_000}, tenant); len(live.Rules) != 1_000 {
 			t.Errorf("a tenant sees %d rules", len(live.Rules))
 		}
 		time.Sleep(2 * time.Hour)
@@ -267,7 +267,7 @@ func TestRecorder_ManyRules_NoRace(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		n.check(t, 2, fluxgate.Request{UserID: "u", Path: "/1050"})
 		time.Sleep(time.Second)
-		live := n.live(t, admin.LiveQuery{Scope: admin.ScopeServer, RuleSet: "api", Rule: "r1050"}, everything)
+		live := n.live(t, insight.LiveQuery{Scope: admin.ScopeServer, RuleSet: "api", Rule: "r1050"}, everything)
 		if got, _ := sums(&live.Series, 1); got[0] != 2 {
 			t.Errorf("a new rule has %v requests", got)
 		}
@@ -285,7 +285,7 @@ func TestRecorder_ManyRuleSets(t *testing.T) {
 		last := func() float64 {
 			n.check(t, 1, fluxgate.Request{UserID: "u", RuleSet: "s100"})
 			time.Sleep(2 * time.Second)
-			live := n.live(t, admin.LiveQuery{Scope: admin.ScopeServer, RuleSet: "s100"}, everything)
+			live := n.live(t, insight.LiveQuery{Scope: admin.ScopeServer, RuleSet: "s100"}, everything)
 			got, _ := sums(&live.Series, 1)
 			return got[0]
 		}

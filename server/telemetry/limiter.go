@@ -9,7 +9,6 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/meter"
-	"github.com/fluxgate/fluxgate/store"
 )
 
 // Limiter decides requests: a [*fluxgate.Engine], or a wrapper of one.
@@ -76,41 +75,5 @@ func describe(span trace.Span, ruleSet string, req *fluxgate.Request, d *fluxgat
 	}
 	if outcome == meter.OutcomeError {
 		span.SetStatus(codes.Error, "") // without the text, which a hook may have written
-	}
-}
-
-// Settle implements [fluxgate.Limiter].
-func (t *tracedLimiter) Settle(
-	ctx context.Context, receipt *fluxgate.Receipt, actual int64,
-) (s store.Settlement, err error) {
-	ctx, end := t.span(ctx, "settle", &err)
-	defer end()
-	return t.Limiter.Settle(ctx, receipt, actual)
-}
-
-// SettleUsage implements [fluxgate.Limiter].
-func (t *tracedLimiter) SettleUsage(
-	ctx context.Context, receipt *fluxgate.Receipt, usage *fluxgate.Usage,
-) (s map[string]store.Settlement, err error) {
-	ctx, end := t.span(ctx, "settle", &err)
-	defer end()
-	return t.Limiter.SettleUsage(ctx, receipt, usage)
-}
-
-// Extend implements [fluxgate.Limiter].
-func (t *tracedLimiter) Extend(ctx context.Context, receipt *fluxgate.Receipt) (err error) {
-	ctx, end := t.span(ctx, "extend", &err)
-	defer end()
-	return t.Limiter.Extend(ctx, receipt)
-}
-
-// span starts a span that ends with an error, without its text.
-func (t *tracedLimiter) span(ctx context.Context, name string, err *error) (context.Context, func()) {
-	ctx, span := t.tracer.Start(ctx, name)
-	return ctx, func() {
-		if *err != nil {
-			span.SetStatus(codes.Error, "")
-		}
-		span.End()
 	}
 }
