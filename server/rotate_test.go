@@ -70,18 +70,18 @@ func (r *running) checkUntil(t *testing.T) (stop func() int64) {
 // connections. No request is decided without Redis. The rules in Redis follow too.
 func TestRotate_RedisPassword(t *testing.T) {
 	operator := testenv.Config{Users: []testenv.User{{Name: "operator", Password: "operator-password"}}}
-	for name, start := range map[string]func() (string, []*testenv.Server){
-		"standalone": func() (string, []*testenv.Server) {
+	for name, start := range map[string]func(*testing.T) (string, []*testenv.Server){
+		"standalone": func(t *testing.T) (string, []*testenv.Server) {
 			s := testenv.StartStandalone(t, operator)
 			return s.Addr(), []*testenv.Server{s}
 		},
-		"cluster": func() (string, []*testenv.Server) {
+		"cluster": func(t *testing.T) (string, []*testenv.Server) {
 			c := testenv.StartCluster(t, operator)
 			return strings.Join(c.Addrs(), ","), c.Nodes()
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			hosts, servers := start()
+			hosts, servers := start(t)
 			rotate(t, hosts, servers)
 		})
 	}
