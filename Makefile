@@ -98,8 +98,8 @@ test-servers: ## run the tests of the packages that use Redis on every server of
 	  echo "test on $$(PATH=$$s:$$PATH redis-server --version)"; PATH=$$s:$$PATH go test -vet=off -count=1 -p 2 $(REDIS_PACKAGES) || exit 1; \
 	done
 
-quick: ## run the tests that need no server, without the race detector and vet
-	go test -vet=off -short -p 6 ./... # they mostly wait
+quick: ## run the tests that need no server and compute little, without the race detector and vet
+	go test -vet=off -short -p 6 -skip '$(NO_RACE)|_Compile$$' ./server ./... # they mostly wait
 
 console: console/node_modules/.package-lock.json ## build the web console into console/dist
 	cd console && npm run --silent build

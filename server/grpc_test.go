@@ -461,6 +461,7 @@ const reflectionMethod = reflectionpb.ServerReflection_ServerReflectionInfo_Full
 
 // Calls of every method that are begun and never sent end, and so does the memory for them.
 func TestGRPC_OpenStreams(t *testing.T) {
+	t.Parallel() // it mostly waits
 	r := startEnvoy(t, 1_000_000, "envoy.reflection=true")
 	methods := []string{rls.Method, healthpb.Health_Check_FullMethodName, healthpb.Health_Watch_FullMethodName, reflectionMethod}
 	for method, got := range endOf(t, r.Addr("grpc"), 50, methods...) {

@@ -134,6 +134,7 @@ func rotate(t *testing.T, hosts string, servers []*testenv.Server) {
 // A token of the check API and one of the admin API rotate without a restart. While the
 // file cannot be read the last tokens are accepted.
 func TestRotate_Tokens(t *testing.T) {
+	t.Parallel() // it mostly waits
 	file := filepath.Join(t.TempDir(), "tokens.yaml")
 	tokens := func(generation string) {
 		write(t, file, fmt.Sprintf("tokens:\n  - {name: api, sha256: %s, roles: [check]}\n  - {name: admin, sha256: %s, roles: [write]}\n",
