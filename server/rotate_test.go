@@ -51,7 +51,7 @@ func (r *running) checkUntil(t *testing.T) (stop func() int64) {
 					degraded.Add(1)
 				}
 				decided.Add(1)
-				time.Sleep(2 * time.Millisecond)
+				time.Sleep(2 * time.Millisecond) // or the callers would keep the machine busy
 			}
 		})
 	}
@@ -104,15 +104,15 @@ func rotate(t *testing.T, hosts string, servers []*testenv.Server) {
 	for i := 1; i <= 2; i++ {
 		acl(t, servers, "SETUSER", "app-0", fmt.Sprint(">secret-", i))
 		write(t, passwordFile, fmt.Sprintf("secret-%d\n", i))
-		time.Sleep(2 * time.Second)
+		time.Sleep(2 * time.Second) // docs/security.md: a server uses new credentials within a second
 		acl(t, servers, "SETUSER", "app-0", fmt.Sprint("<secret-", i-1))
 	}
 	acl(t, servers, "SETUSER", "app-1", "on", ">secret-of-app-1", "~*", "&*", "+@all")
 	write(t, userFile, "app-1")
 	write(t, passwordFile, "secret-of-app-1")
-	time.Sleep(2 * time.Second)
+	time.Sleep(2 * time.Second) // likewise both users
 	acl(t, servers, "DELUSER", "app-0")
-	time.Sleep(500 * time.Millisecond)
+	time.Sleep(500 * time.Millisecond) // more requests, without the former user
 	if n := stop(); n < 200 {
 		t.Errorf("only %d requests", n)
 	}

@@ -89,7 +89,7 @@ func TestCredentials_UsersReplaced(t *testing.T) {
 				user := fmt.Sprint("user", i)
 				create(user)
 				now.set(user, "of-"+user)
-				time.Sleep(2 * time.Second)
+				time.Sleep(2 * time.Second) // docs/security.md: a server uses new credentials within a second
 				acl(t, c.servers, "DELUSER", fmt.Sprint("user", i-1))
 			}
 			if taken := stop(); taken < 1_000 {
