@@ -80,8 +80,7 @@ build: ## compile everything
 test: ## run the tests of the product with the race detector
 	@# First compile what most tests need: a compiler beside them would delay those that measure time.
 	go build -race $$(go list -f '{{if and .GoFiles (ne .Name "main")}}{{.ImportPath}}{{end}}' ./...)
-	go build -o /dev/null ./cmd/fluxgate
-	cd $(FERRETDB) && go build -o /dev/null .
+	go test -vet=off -race -count=1 -run '^TestPrograms_Build$$' ./internal/testenv
 	$(TEST) -race $(SLOW) ./...
 	go test -vet=off -run '$(NO_RACE)' $(NO_RACE_PACKAGES)
 
