@@ -81,6 +81,7 @@ func TestRotate_RedisPassword(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // it mostly waits
 			hosts, servers := start(t)
 			rotate(t, hosts, servers)
 		})

@@ -78,6 +78,7 @@ func TestCredentials_UsersReplaced(t *testing.T) {
 		"cluster":    {cluster.Addrs(), cluster.Nodes()},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // it mostly waits
 			create := func(user string) { acl(t, c.servers, "SETUSER", user, "on", ">of-"+user, "~*", "&*", "+@all") }
 			create("user0")
 			var now logins
