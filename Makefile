@@ -20,6 +20,8 @@ MODULES    := $(filter-out $(CHART_TEST),$(MODULES))
 # FerretDB brings SQLite, which takes minutes to analyse. This module has no tests, and only
 # the part that does not import FerretDB is linted.
 FERRETDB := internal/testenv/ferretdb
+# The modules beside the product's that are linted and tested in full.
+OTHER_MODULES := $(filter-out . $(FERRETDB),$(MODULES))
 
 FUZZTIME  := 30s
 FAULT     :=
@@ -51,7 +53,7 @@ SLOW := ./internal/cli ./store/redisstore ./rules/mongorules ./server ./internal
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /|/' | awk -F'|' '{printf "  %-16s %s\n", $$1, $$2}'
 
-check: lint console-check test ## lint and test every module; CI also runs docs, chart-check, clients and console-e2e
+check: lint console-check test ## lint and test the product; CI also runs lint-modules, test-modules, docs, chart-check, clients, console-e2e and figures-smoke
 
 format: ## rewrite the Go files with gofmt
 	gofmt -w $$(git ls-files --cached --others --exclude-standard '*.go')
@@ -60,27 +62,31 @@ format-check:
 	@files=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')); \
 	if [ -n "$$files" ]; then echo "not formatted, run make format:"; echo "$$files"; exit 1; fi
 
-lint: format-check $(GOLANGCI) ## check the format and run golangci-lint
+lint: format-check $(GOLANGCI) ## check the format and run golangci-lint on the product's module
+	$(GOLANGCI) run ./...
+
+lint-modules: $(GOLANGCI) ## run golangci-lint on the other modules, whose libraries take minutes to analyse
 	@rm -f bin/go.work*
 	@GOWORK=$(CURDIR)/bin/go.work go work init $(MODULES) # one workspace: the libraries are analysed once
 	@# A workspace also sees requirements that no module needs: an old genproto has packages that are modules now.
 	@GOWORK=$(CURDIR)/bin/go.work go work edit -replace google.golang.org/genproto=google.golang.org/genproto@v0.0.0-20260401024825-9d38bb4040a9
 	@# envoyproxy/ratelimit needs a version that another module's requirements would replace.
 	@GOWORK=$(CURDIR)/bin/go.work go work edit -replace $(OTELGRPC)=$(OTELGRPC)@v0.53.0
-	GOWORK=$(CURDIR)/bin/go.work $(GOLANGCI) run $(patsubst ./$(FERRETDB)/...,./$(FERRETDB)/relay,$(MODULES:%=./%/...))
+	GOWORK=$(CURDIR)/bin/go.work $(GOLANGCI) run $(OTHER_MODULES:%=./%/...) ./$(FERRETDB)/relay
 
 build: ## compile everything
 	@for m in $(MODULES); do echo "build $$m"; (cd $$m && go build ./...) || exit 1; done
 
-test: ## run the tests of every module, those of the product with the race detector
+test: ## run the tests of the product with the race detector
 	@# First compile what most tests need: a compiler beside them would delay those that measure time.
 	go build -race $$(go list -f '{{if and .GoFiles (ne .Name "main")}}{{.ImportPath}}{{end}}' ./...)
-	go build -o /dev/null ./cmd/fluxgate
-	cd $(FERRETDB) && go build -o /dev/null .
+	go test -vet=off -race -count=1 -run '^TestPrograms_Build$$' ./internal/testenv
 	$(TEST) -race $(SLOW) ./...
-	@# The other modules mostly start servers. Without the race detector, they use what the linter compiled.
-	@for m in $(filter-out . $(FERRETDB),$(MODULES)); do echo "test $$m"; (cd $$m && $(TEST) ./...) || exit 1; done
 	go test -vet=off -run '$(NO_RACE)' $(NO_RACE_PACKAGES)
+
+# They mostly start servers. Without the race detector, they use what the linter compiled.
+test-modules: ## run the tests of the other modules
+	@for m in $(OTHER_MODULES); do echo "test $$m"; (cd $$m && $(TEST) ./...) || exit 1; done
 
 # The packages that talk to Redis themselves.
 REDIS_PACKAGES := ./store/redisstore ./rules/redisrules ./rules/reload ./server/receipt
@@ -91,8 +97,8 @@ test-servers: ## run the tests of the packages that use Redis on every server of
 	  echo "test on $$(PATH=$$s:$$PATH redis-server --version)"; PATH=$$s:$$PATH go test -vet=off -count=1 -p 2 $(REDIS_PACKAGES) || exit 1; \
 	done
 
-quick: ## run the tests that need no server, without the race detector
-	go test -short -p 6 ./... # they mostly wait
+quick: ## run the tests that need no server and compute little, without the race detector and vet
+	go test -vet=off -short -p 6 -skip '$(NO_RACE)|_Compile$$' ./server ./... # they mostly wait
 
 console: console/node_modules/.package-lock.json ## build the web console into console/dist
 	cd console && npm run --silent build

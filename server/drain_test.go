@@ -45,6 +45,7 @@ func TestShutdown_Drain(t *testing.T) {
 					closed.Add(1)
 					return
 				}
+				time.Sleep(5 * time.Millisecond) // without it, the clients would leave no core to others
 			}
 		})
 	}

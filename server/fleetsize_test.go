@@ -28,12 +28,8 @@ func TestFallback_StartWithoutRedis(t *testing.T) {
 	const unknown = "number of servers unknown"
 	away := "redis.uri=redis://" + testenv.FreeAddr(t)
 	settings := []string{away, "redis.mode=standalone", "rules.file=" + rulesFile(t, 100), "reload.strategy=POLLING"}
-	folder := t.TempDir()
-	write := func(text string) string {
-		copies := filepath.Join(folder, strings.ReplaceAll(t.Name(), "/", "-"))
-		if err := os.MkdirAll(copies, 0o700); err != nil {
-			t.Fatal(err)
-		}
+	write := func(t *testing.T, text string) string {
+		copies := t.TempDir()
 		if err := os.WriteFile(filepath.Join(copies, "servers.json"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +49,8 @@ func TestFallback_StartWithoutRedis(t *testing.T) {
 		"impossible disk":          {"0", `{"servers":1000000}`, 100, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, log := startLogged(t, append([]string{"redis.expected-servers=" + test.setting, write(test.disk)}, settings...)...)
+			t.Parallel() // it mostly waits
+			r, log := startLogged(t, append([]string{"redis.expected-servers=" + test.setting, write(t, test.disk)}, settings...)...)
 			if got := r.admitted(t, 110); got != test.allowed {
 				t.Errorf("%d of 100 admitted, want %d", got, test.allowed)
 			}

@@ -448,6 +448,7 @@ func endOf(t *testing.T, addr string, calls int, methods ...string) map[string]s
 
 // Calls of every method that are begun and never sent end, and so does the memory for them.
 func TestGRPC_OpenStreams(t *testing.T) {
+	t.Parallel() // it mostly waits
 	r := startEnvoy(t, 1_000_000)
 	methods := []string{rls.Method, healthpb.Health_Check_FullMethodName}
 	for method, got := range endOf(t, r.Addr("grpc"), 50, methods...) {

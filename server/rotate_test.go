@@ -51,7 +51,7 @@ func (r *running) checkUntil(t *testing.T) (stop func() int64) {
 					degraded.Add(1)
 				}
 				decided.Add(1)
-				time.Sleep(2 * time.Millisecond)
+				time.Sleep(2 * time.Millisecond) // or the callers would keep the machine busy
 			}
 		})
 	}
@@ -70,18 +70,19 @@ func (r *running) checkUntil(t *testing.T) (stop func() int64) {
 // connections. No request is decided without Redis. The rules in Redis follow too.
 func TestRotate_RedisPassword(t *testing.T) {
 	operator := testenv.Config{Users: []testenv.User{{Name: "operator", Password: "operator-password"}}}
-	for name, start := range map[string]func() (string, []*testenv.Server){
-		"standalone": func() (string, []*testenv.Server) {
+	for name, start := range map[string]func(*testing.T) (string, []*testenv.Server){
+		"standalone": func(t *testing.T) (string, []*testenv.Server) {
 			s := testenv.StartStandalone(t, operator)
 			return s.Addr(), []*testenv.Server{s}
 		},
-		"cluster": func() (string, []*testenv.Server) {
+		"cluster": func(t *testing.T) (string, []*testenv.Server) {
 			c := testenv.StartCluster(t, operator)
 			return strings.Join(c.Addrs(), ","), c.Nodes()
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			hosts, servers := start()
+			t.Parallel() // it mostly waits
+			hosts, servers := start(t)
 			rotate(t, hosts, servers)
 		})
 	}
@@ -104,15 +105,15 @@ func rotate(t *testing.T, hosts string, servers []*testenv.Server) {
 	for i := 1; i <= 2; i++ {
 		acl(t, servers, "SETUSER", "app-0", fmt.Sprint(">secret-", i))
 		write(t, passwordFile, fmt.Sprintf("secret-%d\n", i))
-		time.Sleep(2 * time.Second)
+		time.Sleep(2 * time.Second) // docs/security.md: a server uses new credentials within a second
 		acl(t, servers, "SETUSER", "app-0", fmt.Sprint("<secret-", i-1))
 	}
 	acl(t, servers, "SETUSER", "app-1", "on", ">secret-of-app-1", "~*", "&*", "+@all")
 	write(t, userFile, "app-1")
 	write(t, passwordFile, "secret-of-app-1")
-	time.Sleep(2 * time.Second)
+	time.Sleep(2 * time.Second) // likewise both users
 	acl(t, servers, "DELUSER", "app-0")
-	time.Sleep(500 * time.Millisecond)
+	time.Sleep(500 * time.Millisecond) // more requests, without the former user
 	if n := stop(); n < 200 {
 		t.Errorf("only %d requests", n)
 	}
@@ -134,6 +135,7 @@ func rotate(t *testing.T, hosts string, servers []*testenv.Server) {
 // A token of the check API and one of the admin API rotate without a restart. While the
 // file cannot be read the last tokens are accepted.
 func TestRotate_Tokens(t *testing.T) {
+	t.Parallel() // it mostly waits
 	file := filepath.Join(t.TempDir(), "tokens.yaml")
 	tokens := func(generation string) {
 		write(t, file, fmt.Sprintf("tokens:\n  - {name: api, sha256: %s, roles: [check]}\n  - {name: admin, sha256: %s, roles: [write]}\n",

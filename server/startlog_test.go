@@ -160,6 +160,7 @@ func TestLog_OutageAfterOutage(t *testing.T) {
 
 // A start without rules, a caller that is refused and a rule set that is gone are said.
 func TestLog_WhatStopsLimiting(t *testing.T) {
+	t.Parallel() // it mostly waits
 	_, log := startLogged(t, "redis.enabled=false", "rules.file="+filepath.Join(t.TempDir(), "missing.yaml"))
 	testenv.Eventually(t, "the start without rules is logged", func() bool { return len(log.Lines("health is down")) == 1 })
 
@@ -212,6 +213,7 @@ func TestLog_DefaultRuleSetMissingInRedis(t *testing.T) {
 
 // A rule source that is slower than the start is no error.
 func TestLog_RulesSoonAfterTheStart(t *testing.T) {
+	t.Parallel() // it mostly waits
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	r, log := startLogged(t, "redis.enabled=false", "rules.file="+file)
 	write(t, file, "id: api-limits\nrules: []\n")

@@ -153,6 +153,7 @@ func TestXDS_EnvoyGateway(t *testing.T) {
 		{"an unknown domain", []*pb.RateLimitConfig{at(daily("rule-0-match-0", "", 1))}, []call{{"default/eg/other", []string{r}, pass}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel() // it mostly waits
 			server := xdsserver.Start(t, nil)
 			server.Set(t, "1", c.configs...)
 			running, _ := startXDS(t, server)
@@ -185,6 +186,7 @@ func (r *running) wantHealth(t testing.TB, status, reason string) {
 // configuration when it comes, keeps it while the server is away or sends an invalid one,
 // and stops to apply one that is removed. Health tells all of it.
 func TestXDS_Lifecycle(t *testing.T) {
+	t.Parallel() // it mostly waits
 	xds := xdsserver.New(t, nil)
 	r, log := startXDS(t, xds)
 	conn := dialGRPC(t, r.Addr("grpc"))

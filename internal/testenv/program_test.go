@@ -1,6 +1,7 @@
 package testenv
 
 import (
+	"os"
 	"strings"
 	"testing"
 )
@@ -23,5 +24,21 @@ func TestProgram_Lifecycle(t *testing.T) {
 	must(t, p.Stop(testContext(t)))
 	if p.Running() {
 		t.Error("it was stopped and still runs")
+	}
+}
+
+// The servers of the tests are built once. make test runs this first, so that no test process
+// compiles or links them beside tests that measure time.
+func TestPrograms_Build(t *testing.T) {
+	Fluxgate(t)
+	if os.Getenv(mongoVariable) != "" {
+		return
+	}
+	program, err := ferretProgram()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(program); err != nil {
+		t.Error(err)
 	}
 }

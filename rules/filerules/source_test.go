@@ -206,6 +206,7 @@ func TestLoad_LostFiles(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // it mostly waits
 			dir := filepath.Join(t.TempDir(), "rules")
 			do(t, os.Mkdir(dir, 0o700))
 			write(t, ruleSet("a", 1), dir, "a.yaml")

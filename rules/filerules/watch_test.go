@@ -48,6 +48,7 @@ func TestWatch_EveryChange(t *testing.T) {
 				continue
 			}
 			t.Run(c.name+" "+inside, func(t *testing.T) {
+				t.Parallel() // it mostly waits
 				dir := filepath.Join(t.TempDir(), "rules")
 				do(t, os.Mkdir(dir, 0o700))
 				write(t, ruleSet("a", 1), dir, "a.yaml")
@@ -65,6 +66,7 @@ func TestWatch_EveryChange(t *testing.T) {
 
 // Added and removed files are reported.
 func TestWatch_AddedAndRemovedFiles(t *testing.T) {
+	t.Parallel() // it mostly waits
 	dir := t.TempDir()
 	write(t, ruleSet("a", 1), dir, "a.yaml")
 	source := open(t, dir, atOnce)
@@ -119,6 +121,7 @@ func TestWatch_ConfigMap(t *testing.T) {
 
 // Links to files in other folders are followed.
 func TestWatch_LinkedFiles(t *testing.T) {
+	t.Parallel() // it mostly waits
 	dir, elsewhere := t.TempDir(), t.TempDir()
 	write(t, ruleSet("a", 1), elsewhere, "real.yaml")
 	do(t, os.Symlink(filepath.Join(elsewhere, "real.yaml"), filepath.Join(dir, "a.yaml")))
@@ -137,6 +140,7 @@ func TestWatch_LinkedFiles(t *testing.T) {
 
 // A link to the folder is followed.
 func TestWatch_LinkedFolder(t *testing.T) {
+	t.Parallel() // it mostly waits
 	dir, first, second := filepath.Join(t.TempDir(), "rules"), t.TempDir(), t.TempDir()
 	write(t, ruleSet("a", 1), first, "a.yaml")
 	write(t, ruleSet("a", 2), second, "a.yaml")

@@ -1,11 +1,13 @@
 package reload_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules/filerules"
@@ -122,7 +124,8 @@ func TestLoad_MalformedRules_NoRace(t *testing.T) {
 	write := func(text string) {
 		text = strings.ReplaceAll(text, "$R", "id: r, $B")
 		text = strings.ReplaceAll(text, "$B", "bands: [{capacity: 5, refill: 1s}]")
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		// Renamed, because the watcher may read meanwhile.
+		if err := errors.Join(os.WriteFile(file+".new", []byte(text), 0o600), os.Rename(file+".new", file)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -130,7 +133,7 @@ func TestLoad_MalformedRules_NoRace(t *testing.T) {
 		return fmt.Sprintf("id: set\nrules: [{id: good, bands: [{capacity: %d, refill: 1h}]}]", capacity)
 	}
 	write(good(1_000))
-	source, err := filerules.Open(file, filerules.Config{})
+	source, err := filerules.Open(file, filerules.Config{Settle: time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -68,12 +68,11 @@ type overrideData struct {
 
 	writers *data // where writers meet
 
-	mu            sync.Mutex
-	calls         int                       // changes seen by "skips a change"
-	plain         map[string]rules.Override // the last changes as they were given, by id
-	last, gone    map[string]rules.Override // what exists, and what was deleted
-	deletions     int
-	hidden, until int64 // a revision that is not shown until there are later ones
+	mu         sync.Mutex
+	calls      int                       // changes seen by "skips a change"
+	plain      map[string]rules.Override // the last changes as they were given, by id
+	last, gone map[string]rules.Override // what exists, and what was deleted
+	deletions  int
 }
 
 func openOverrides(fault string) rulestest.Subject {
@@ -329,15 +328,8 @@ func (f *faultyOverrides) OverrideChanges(ctx context.Context, ruleSet string, a
 		// So often that some override's last change is among them.
 		drop(func(rules.Override) bool { f.calls++; return f.calls%3 == 0 })
 	case f.is("shows a revision after the next ones"):
-		f.hide(&page)
+		// At every call, so that the last one hidden is the last change of its override.
+		drop(func(o rules.Override) bool { return o.Revision == page.Revision-1 })
 	}
 	return page, err
-}
-
-// hide hides a revision until there are later ones.
-func (f *faultyOverrides) hide(page *rules.OverridePage) {
-	if page.Revision > f.until {
-		f.hidden, f.until = page.Revision-1, page.Revision+3
-	}
-	page.Overrides = slices.DeleteFunc(page.Overrides, func(o rules.Override) bool { return o.Revision == f.hidden })
 }

@@ -29,6 +29,7 @@ func (r *rig) stall(t *testing.T, method, path, headers string) net.Conn {
 // A caller whose requests stall is refused with 503 when its slots are used up,
 // and the refused change is in the audit. Other callers are not affected.
 func TestSlots_Full(t *testing.T) {
+	t.Parallel() // it mostly waits
 	r := start(t, func(s *settings) { s.bodyTimeout = time.Minute })
 	for range 2 {
 		r.stall(t, http.MethodPost, "/v1/validate", "")
@@ -63,6 +64,7 @@ func TestSlots_BodyTimeout(t *testing.T) {
 
 // The client waits for a slot and continues.
 func TestSlots_ClientWaits(t *testing.T) {
+	t.Parallel() // it mostly waits
 	r := start(t, func(s *settings) { s.bodyTimeout = 6 * time.Second })
 	for range 2 {
 		r.stall(t, http.MethodPost, "/v1/validate", "")

@@ -239,7 +239,7 @@ func TestPool_Size(t *testing.T) {
 	crowd.untilAllServed(time.Now())
 	for range 5 {
 		proxy.SetLatency(60*time.Millisecond, 60*time.Millisecond)
-		time.Sleep(400 * time.Millisecond)
+		time.Sleep(400 * time.Millisecond) // several calls exceed the timeout
 		proxy.SetLatency(0, 0)
 		crowd.untilAllServed(time.Now())
 	}

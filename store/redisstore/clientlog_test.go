@@ -20,6 +20,7 @@ import (
 func TestOpen_ClientLog(t *testing.T) {
 	for _, c := range []struct{ name, own string }{{"default", ""}, {"own logger", "yes"}} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel() // it mostly waits
 			start := time.Now()
 			child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestClientLog_Child$", "-test.v")
 			child.Env = append(os.Environ(), clientLogChild+"=1", "FLUXGATE_TEST_OWN_LOGGER="+c.own)

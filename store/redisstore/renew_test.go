@@ -78,6 +78,7 @@ func TestCredentials_UsersReplaced(t *testing.T) {
 		"cluster":    {cluster.Addrs(), cluster.Nodes()},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // it mostly waits
 			create := func(user string) { acl(t, c.servers, "SETUSER", user, "on", ">of-"+user, "~*", "&*", "+@all") }
 			create("user0")
 			var now logins
@@ -89,7 +90,7 @@ func TestCredentials_UsersReplaced(t *testing.T) {
 				user := fmt.Sprint("user", i)
 				create(user)
 				now.set(user, "of-"+user)
-				time.Sleep(2 * time.Second)
+				time.Sleep(2 * time.Second) // docs/security.md: a server uses new credentials within a second
 				acl(t, c.servers, "DELUSER", fmt.Sprint("user", i-1))
 			}
 			if taken := stop(); taken < 1_000 {

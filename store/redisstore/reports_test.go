@@ -19,6 +19,7 @@ func TestReports(t *testing.T) {
 		"cluster":    func(t testing.TB) string { return testenv.SharedCluster(t).URI() },
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // it mostly waits
 			config, address := Config{Prefix: "report-" + rand.Text(), Refresh: beating}, uri(t)
 			a, b := openStore(t, address, config), openStore(t, address, config)
 			countsEventually(t, 2, a, b)

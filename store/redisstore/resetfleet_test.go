@@ -66,10 +66,10 @@ func resetUnderLoad(t *testing.T, uri string, leases bool) {
 		}
 	}
 	for range resets {
-		time.Sleep(700 * time.Millisecond)
+		time.Sleep(700 * time.Millisecond) // the callers take what was reset, and some refills
 		must(t, errorOf(stores[gateways-1].Reset(t.Context(), store.Reset{Key: store.Key{RuleSet: d.Key.RuleSet, Rule: d.Key.Rule}})))
 	}
-	time.Sleep(700 * time.Millisecond)
+	time.Sleep(700 * time.Millisecond) // likewise
 	close(stop)
 	callers.Wait()
 	more := resets * resetSeen

@@ -36,10 +36,12 @@ func TestReset_HoldersAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	deleted := 0
+	want := []string{p.name(d), holdersOf(p.name(d))}
 	for _, c := range commands {
-		if strings.EqualFold(c.Args[0], "del") {
+		ofBucket := slices.ContainsFunc(want, func(key string) bool { return slices.Contains(c.Args, key) })
+		if strings.EqualFold(c.Args[0], "del") && ofBucket { // the store also deletes the key of its own probe
 			deleted++
-			if want := []string{p.name(d), holdersOf(p.name(d))}; !slices.Equal(c.Args[1:], want) {
+			if !slices.Equal(c.Args[1:], want) {
 				t.Errorf("deleted %q, want %q", c.Args[1:], want)
 			}
 		}

@@ -69,7 +69,7 @@ func startGateway(t *testing.T, addr string) *gateway {
 	for g.rules.Stats().Subscribed == 0 {
 		time.Sleep(time.Millisecond)
 	}
-	if table.Len() != customers {
+	if table.Len() != customers() {
 		t.Fatalf("a gateway has %d overrides", table.Len())
 	}
 	return g
@@ -93,18 +93,18 @@ func changing(t *testing.T, report *figure.Report) {
 	editor := reload.Announcing(fluxgate.Must(redisrules.New(client, redisrules.Config{})), announcer, nil).(rules.OverrideEditor)
 	_, err := editor.(rules.Editor).Put(t.Context(), standard(t), rules.Change{Author: "figures"})
 	do(t, err)
-	for part := range slices.Chunk(overrides(0, customers, 0), rules.MaxPage) {
+	for part := range slices.Chunk(overrides(0, customers(), 0), rules.MaxPage) {
 		_, err := editor.PutOverrides(t.Context(), "api", part)
 		do(t, err)
 	}
-	gateways := make([]*gateway, 20)
+	gateways := make([]*gateway, figure.Some(20))
 	for i := range gateways {
 		gateways[i] = startGateway(t, server.Addr())
 	}
 	var took []time.Duration
 	most := int64(0)
-	for n := range 100 {
-		at := n * 977 % customers
+	for n := range figure.Rounds(100) {
+		at := n * 977 % customers()
 		next := overrides(at, at+1, n+1)
 		want := fluxgate.Must(ruleOf(t).Overridden(next[0].Times, next[0].Bands))[0].Capacity
 		for _, g := range gateways {

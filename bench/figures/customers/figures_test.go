@@ -25,7 +25,8 @@ func measure(t *testing.T, report *figure.Report) {
 	rulesInstead(t, report)
 }
 
-const customers = 100_000
+// customers is the number of overrides.
+func customers() int { return figure.Some(100_000) }
 
 // plenty is a band that nothing here empties.
 var plenty = rules.Band{Label: "hourly", Capacity: 100_000_000, RefillTokens: 1_000, Refill: time.Hour}

@@ -20,7 +20,7 @@ func engineFor(t testing.TB, set *rules.Set, overridden, ends bool) *fluxgate.En
 	options := []fluxgate.Option{fluxgate.WithRuleSet(set.ID())}
 	if overridden {
 		table := fluxgate.NewOverrides(store, 0)
-		all := overrides(0, customers, 0)
+		all := overrides(0, customers(), 0)
 		for i := range all {
 			if !ends {
 				all[i].Until = time.Time{}
@@ -50,7 +50,7 @@ func decide(t testing.TB, engine *fluxgate.Engine, users []string) func(n int) {
 // some are customers of all, in no order.
 func some(n int) []string {
 	users := make([]string, n)
-	for i, at := range rand.New(rand.NewPCG(1, 2)).Perm(customers)[:n] {
+	for i, at := range rand.New(rand.NewPCG(1, 2)).Perm(customers())[:n] {
 		users[i] = customer(at)
 	}
 	return users
@@ -69,7 +69,7 @@ func lookup(t *testing.T, report *figure.Report) {
 		control(active)
 		return addedBy(subject, control), testing.AllocsPerRun(10_000, func() { subject(1) }) - testing.AllocsPerRun(10_000, func() { control(1) })
 	}
-	for _, active := range []int{1, 1_000, customers} {
+	for _, active := range []int{1, 1_000, customers()} {
 		ns, _ := added(with, active)
 		t.Logf("%d customers in turn: %.0f ns", active, ns)
 	}
@@ -107,9 +107,9 @@ func memory(t *testing.T, report *figure.Report) {
 	set := fluxgate.Must(fluxgate.Compile(standard(t)))
 	before := heap()
 	table := fluxgate.NewOverrides(store, 0)
-	table.Apply(set, overrides(0, customers, 0))
+	table.Apply(set, overrides(0, customers(), 0))
 	report.AtMost("customers-memory-mb", float64(heap()-before)/1e6, 25, " MB")
-	if table.Len() != customers {
+	if table.Len() != customers() {
 		t.Fatal(table.Len())
 	}
 }

@@ -40,14 +40,14 @@ func writing(t *testing.T, report *figure.Report) {
 	client := serve(t)
 	_, err := client.Put(t.Context(), standard(t), rules.Change{})
 	do(t, err)
-	variant := 0
+	variant, batch := 0, min(admin.MaxOverrides, customers())
 	write := func(first int) float64 {
 		start := time.Now()
-		_, err := client.PutOverrides(t.Context(), "api", overrides(first, first+admin.MaxOverrides, variant), false)
+		_, err := client.PutOverrides(t.Context(), "api", overrides(first, first+batch, variant), false)
 		do(t, err)
 		return time.Since(start).Seconds()
 	}
-	for first := 0; first < customers; first += admin.MaxOverrides {
+	for first := 0; first < customers(); first += batch {
 		t.Logf("from %d: %.2f s", first, write(first))
 	}
 	report.AtMost("customers-bulk-10000-s", figure.Median(5, func() float64 {
@@ -61,7 +61,7 @@ func writing(t *testing.T, report *figure.Report) {
 func rulesInstead(t *testing.T, report *figure.Report) {
 	t.Helper()
 	own := func(variant int64) *rules.Set {
-		all := make([]rules.Rule, rules.MaxRules)
+		all := make([]rules.Rule, figure.Some(rules.MaxRules))
 		for i := range all {
 			band := plenty
 			band.Capacity += variant
@@ -77,7 +77,7 @@ func rulesInstead(t *testing.T, report *figure.Report) {
 	many := engineFor(t, set, false, false)
 	report.Print("customers-rules-10000-memory-mb", float64(heap()-before)/1e6, " MB")
 	one := engineFor(t, standard(t), false, false)
-	users := make([]string, 1_000)
+	users := make([]string, figure.Some(1_000))
 	for i := range users {
 		users[i] = customer(i * 10)
 	}

@@ -27,6 +27,7 @@ func testSecrets(t testing.TB) map[string]map[string]string {
 	return map[string]map[string]string{
 		"redis":      {"uri": "rediss://:secret@redis:6379", "password": "secret"},
 		"mongo":      {"uri": "mongodb://fluxgate:secret@mongo:27017/fluxgate"},
+		"login":      {"username": "fluxgate", "password": "secret"},
 		"redis-tls":  pair,
 		"mongo-tls":  pair,
 		"xds-tls":    pair,

@@ -216,6 +216,41 @@ autoscaling: {enabled: true}`)
 	connection.Close()
 }
 
+// A changed Secret with credentials is used without a restart: the user before it can be deleted.
+func TestRun_RotatedCredentials(t *testing.T) {
+	redis := testenv.StartStandalone(t, testenv.Config{Users: []testenv.User{{Name: "operator", Password: "secret"}}})
+	do := func(args ...any) any {
+		t.Helper()
+		answer, err := redis.Do(t.Context(), args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer
+	}
+	login := func(user string) map[string]string {
+		do("ACL", "SETUSER", user, "on", ">password-of-"+user, "~*", "&*", "+@all")
+		return map[string]string{"username": user, "password": "password-of-" + user}
+	}
+	found := mustRender(t, smallest, fiveAnHour, `
+redis: {uri: 'redis://`+redis.Addr()+`', credentials: {existingSecret: login, usernameKey: username}}`)
+	server := start(t, found, map[string]map[string]string{"login": login("first")})
+	server.awaitReady(t)
+	for _, user := range []string{"first", "second"} {
+		if user == "second" {
+			if err := project(server.root+"/etc/fluxgate/secrets/redis-credentials", "..second", login(user)); err != nil {
+				t.Fatal(err)
+			}
+			testenv.Eventually(t, "the server uses the new user", func() bool {
+				return strings.Contains(fmt.Sprint(do("CLIENT", "LIST")), "user="+user)
+			})
+			do("ACL", "DELUSER", "first") // closes its connections
+		}
+		if out, err := server.helmTest(t); err != nil || !strings.Contains(out, "allowed") || strings.Contains(out, "degraded") {
+			t.Errorf("as %s: %v\n%s", user, err, out)
+		}
+	}
+}
+
 // secretOf is a Secret of the type kubernetes.io/tls, with the CA.
 func secretOf(t testing.TB, c *testenv.Certificates) map[string]string {
 	t.Helper()

@@ -22,6 +22,7 @@ var switches = []struct {
 		{"address", "redis: {uri: 'redis://redis:6379'}"},
 		{"secret", "redis: {existingSecret: redis}"},
 		{"password", "redis: {uri: 'rediss://fluxgate:$(REDIS_PASSWORD)@redis-0:6379,redis-1:6379', existingSecret: redis, passwordKey: password}"},
+		{"credentials", "redis: {uri: 'rediss://redis:6379', credentials: {existingSecret: login, usernameKey: username}}"},
 	}},
 	{"redis-tls", []choice{
 		{"no", ""},
@@ -33,6 +34,7 @@ var switches = []struct {
 		{"off", ""},
 		{"address", "mongo: {enabled: true, uri: 'mongodb://mongo:27017/fluxgate'}"},
 		{"secret", "mongo: {enabled: true, existingSecret: mongo, tls: {existingSecret: mongo-tls}}"},
+		{"credentials", "mongo: {enabled: true, uri: 'mongodb://mongo:27017/fluxgate', credentials: {existingSecret: login}}"},
 	}},
 	{"rules", []choice{
 		{"files", "rules: {files: {rules.yaml: \"id: api-limits\\nrules: []\\n\"}}"},
@@ -139,7 +141,7 @@ func (c combination) refused() bool {
 		c["monitor"] == "on" && asks
 }
 
-const rows = 300
+const rows = 400
 
 // combinations are random ones that the chart accepts. Each pair of choices that it accepts
 // is in at least one: of all combinations there are too many.

@@ -104,6 +104,11 @@ func TestValues_Refused(t *testing.T) {
 		"rules: {git: {repo: 'git.example.com:r'}}":                              "rules.git.repo: must begin with",
 		"redis: {uri: 'http://redis'}":                                           "redis.uri: must begin with",
 		"redis: {existingSecret: redis}":                                         "redis.uri: is not used beside redis.existingSecret",
+		"redis: {uri: '', existingSecret: a, credentials: {existingSecret: b}}":  "redis.credentials: is not used beside redis.existingSecret",
+		"mongo: {existingSecret: a, credentials: {existingSecret: b}}":           "mongo.credentials: is not used beside mongo.existingSecret",
+		"redis: {credentials: {existingSecret: a, passwordKey: ''}}":             "/redis/credentials/passwordKey",
+		"config: {redis: {password-file: a}}":                                    "config.redis.password-file: set redis.credentials instead",
+		"config: {mongo: {username-file: a}}":                                    "config.mongo.username-file: set mongo.credentials instead",
 		"redis: {passwordKey: password}":                                         "redis.passwordKey: is the key of the password",
 		"redis: {tls: {existingSecret: redis}}":                                  "redis.tls.existingSecret: redis.uri must begin with rediss://",
 		"mongo: {enabled: true}":                                                 "mongo.uri: set either",
@@ -210,8 +215,8 @@ func TestRender_JobName(t *testing.T) {
 // repository could name them.
 func TestRender_JobSecrets(t *testing.T) {
 	job := one[batchv1.Job](mustRender(t, smallest, `
-redis: {uri: 'rediss://redis:6379', tls: {existingSecret: redis}, keySecret: {existingSecret: key}}
-mongo: {enabled: true, existingSecret: mongo, tls: {existingSecret: mongo}}
+redis: {uri: 'rediss://redis:6379', credentials: {existingSecret: redis}, tls: {existingSecret: redis}, keySecret: {existingSecret: key}}
+mongo: {enabled: true, uri: 'mongodb://mongo', credentials: {existingSecret: mongo}, tls: {existingSecret: mongo}}
 auth: {tokens: {existingSecret: tokens}}
 tls: {existingSecret: tls}
 receipts: {existingSecret: receipts}
@@ -221,7 +226,7 @@ rules: {source: git, git: {repo: 'https://git.example.com/r'}}`))
 	for _, mount := range job.Spec.Template.Spec.Containers[0].VolumeMounts {
 		got = append(got, mount.Name)
 	}
-	if want := []string{"config", "copies", "mongo-tls", "redis-tls", "git"}; !slices.Equal(got, want) {
+	if want := []string{"config", "copies", "mongo-credentials", "mongo-tls", "redis-credentials", "redis-tls", "git"}; !slices.Equal(got, want) {
 		t.Errorf("mounted are %v, want %v", got, want)
 	}
 }
@@ -243,6 +248,7 @@ test: {existingSecret: token}`
 		"no TLS":            {[]string{secure, "tls: {existingSecret: ''}"}, "WARNING: no TLS."},
 		"no Redis":          {[]string{"redis: {enabled: false}"}, "the limits are multiplied by their number"},
 		"one without Redis": {[]string{"redis: {enabled: false}", "replicaCount: 1"}, "A restart fills all buckets"},
+		"mounted password":  {[]string{secure, "redis: {uri: 'redis://redis:6379', existingSecret: '', passwordKey: '', credentials: {existingSecret: login}}"}, ""},
 		"open Redis":        {nil, "WARNING: Redis has no password"},
 		"no receipts":       {nil, "Note: without receipts.existingSecret"},
 		"no test":           {[]string{"auth: {tokens: {existingSecret: tokens}}"}, "Note: helm test has nothing to run"},

@@ -6,10 +6,14 @@ are among them: config becomes a ConfigMap, which is not for secrets.
 {{- $managed := dict
   "redis.enabled" "redis.enabled"
   "redis.uri" "redis.uri or redis.existingSecret"
+  "redis.username-file" "redis.credentials"
+  "redis.password-file" "redis.credentials"
   "redis.key-secret-file" "redis.keySecret"
   "redis.tls" "redis.tls"
   "mongo.enabled" "mongo.enabled"
   "mongo.uri" "mongo.uri or mongo.existingSecret"
+  "mongo.username-file" "mongo.credentials"
+  "mongo.password-file" "mongo.credentials"
   "rules" "rules"
   "server.http" "http.port"
   "server.grpc" "grpc"
@@ -89,6 +93,12 @@ error does not show the address.
 {{- if and .redis.existingSecret .redis.uri (not .redis.passwordKey) }}
   {{- fail "redis.uri: is not used beside redis.existingSecret, which has the whole URI; set redis.passwordKey if it has the password only" }}
 {{- end }}
+{{- if and .redis.credentials.existingSecret .redis.existingSecret }}
+  {{- fail "redis.credentials: is not used beside redis.existingSecret; set one of them" }}
+{{- end }}
+{{- if and .mongo.credentials.existingSecret .mongo.existingSecret }}
+  {{- fail "mongo.credentials: is not used beside mongo.existingSecret; set one of them" }}
+{{- end }}
 {{- if and .redis.enabled .redis.tls.existingSecret .redis.uri (not (hasPrefix "rediss" .redis.uri)) }}
   {{- fail "redis.tls.existingSecret: redis.uri must begin with rediss:// or rediss-sentinel://" }}
 {{- end }}
@@ -140,6 +150,21 @@ error does not show the address.
 {{- $secrets := "/etc/fluxgate/secrets" }}
 {{- with .Values }}
 {{- $redis := dict "enabled" .redis.enabled }}
+{{- with .redis.credentials }}
+{{- if and .existingSecret $.Values.redis.enabled }}
+  {{- $_ := set $redis "password-file" (printf "%s/redis-credentials/%s" $secrets .passwordKey) }}
+  {{- if .usernameKey }}
+    {{- $_ := set $redis "username-file" (printf "%s/redis-credentials/%s" $secrets .usernameKey) }}
+  {{- end }}
+{{- end }}
+{{- end }}
+{{- $mongo := dict "enabled" .mongo.enabled }}
+{{- with .mongo.credentials }}
+{{- if and .existingSecret $.Values.mongo.enabled }}
+  {{- $_ := set $mongo "username-file" (printf "%s/mongo-credentials/%s" $secrets .usernameKey) }}
+  {{- $_ := set $mongo "password-file" (printf "%s/mongo-credentials/%s" $secrets .passwordKey) }}
+{{- end }}
+{{- end }}
 {{- if .redis.keySecret.existingSecret }}
   {{- $_ := set $redis "key-secret-file" (printf "%s/key-secret/%s" $secrets .redis.keySecret.key) }}
 {{- end }}
@@ -202,7 +227,7 @@ error does not show the address.
   {{- $_ := set $auth "oidc" $oidc }}
 {{- end }}
 {{- $_ := set $server "auth" $auth }}
-{{- $derived := dict "redis" $redis "mongo" (dict "enabled" .mongo.enabled) "rules" $rules "server" $server }}
+{{- $derived := dict "redis" $redis "mongo" $mongo "rules" $rules "server" $server }}
 {{- if .receipts.existingSecret }}
   {{- $_ := set $derived "settle" (dict "receipt-secret-file" (printf "%s/receipts/%s" $secrets .receipts.key)) }}
 {{- end }}
@@ -248,6 +273,8 @@ error does not show the address.
 {{- define "fluxgate.secrets" -}}
 {{- with .Values }}
 {{- dict
+  "redis-credentials" (ternary .redis.credentials.existingSecret "" .redis.enabled)
+  "mongo-credentials" (ternary .mongo.credentials.existingSecret "" .mongo.enabled)
   "redis-tls" .redis.tls.existingSecret
   "key-secret" .redis.keySecret.existingSecret
   "mongo-tls" .mongo.tls.existingSecret
