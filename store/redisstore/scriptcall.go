@@ -20,8 +20,8 @@ type scriptCall struct {
 	body packed
 
 	keys  map[string]callKey
-	names []string // the keys, in order
-	count int      // how many
+	names []string            // the keys, in order
+	count int                 // how many
 	lists map[bandList]uint16 // the number of each list
 	mixed bool                // a list has bands that are not token buckets
 	// The sections that follow the lists in body.
