@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -18,32 +17,6 @@ func inMemory(file string) []string {
 	return []string{
 		"--set", "redis.enabled=false", "--set", "mongo.enabled=false", "--set", "rules.file=" + file,
 		"--set", "server.http=127.0.0.1:0", "--set", "server.admin=127.0.0.1:0",
-	}
-}
-
-// The doctor sees a port that another process uses, and knows a server of ours.
-func TestDoctor_PortInUse(t *testing.T) {
-	const rules = "../../examples/rules.yaml"
-	other, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer other.Close()
-	_, ours := serveWith(t, "redis.enabled=false", "mongo.enabled=false", "rules.file="+rules)
-	for _, c := range []struct {
-		addr string
-		code int
-		says string
-	}{
-		{other.Addr().String(), exitTrouble, "server.http: " + other.Addr().String() + " is in use by another process"},
-		{ours, exitOK, "server.http: a fluxgate server is listening on " + ours},
-		{"127.0.0.1:0", exitOK, "is free"},
-		{"192.0.2.1:80", exitTrouble, "server.http: cannot listen on 192.0.2.1:80"},
-	} {
-		code, out, errs := call(t, append([]string{"doctor"}, append(inMemory(rules), "--set", "server.http="+c.addr)...)...)
-		if code != c.code || !strings.Contains(out, c.says) {
-			t.Errorf("%s: exit code %d\n%s%s", c.addr, code, out, errs)
-		}
 	}
 }
 

@@ -80,7 +80,6 @@ func Diagnose(ctx context.Context, c *config.Config) []Finding {
 		d.add(Watch, "redis", "enable redis if there is more than one server", "disabled: limits apply to each server separately")
 	}
 	d.rules(ctx, client)
-	d.listeners(ctx)
 	return d.findings
 }
 
