@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -31,8 +30,6 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/fluxgate/fluxgate/internal/testenv"
-	"github.com/fluxgate/fluxgate/server/config"
-	"github.com/fluxgate/fluxgate/server/doctor"
 	"github.com/fluxgate/fluxgate/server/rls"
 )
 
@@ -105,27 +102,6 @@ func TestGRPC_RefundWithoutRedis(t *testing.T) {
 	}
 	if lines := log.Lines("no authentication"); len(lines) != 1 || !strings.Contains(lines[0], "grpc=127.0.0.1:0") {
 		t.Errorf("the log says %q", lines)
-	}
-}
-
-// Diagnose sees a port that another process uses, and knows a gRPC server.
-func TestGRPC_Diagnose(t *testing.T) {
-	r := startEnvoy(t, 2)
-	for _, step := range []struct{ addr, says string }{
-		{r.Addr("grpc"), "a fluxgate server is listening on "},
-		{r.Addr("http"), "is in use by another process"},
-		{"127.0.0.1:0", "is free"},
-	} {
-		c, err := config.Load(config.Sources{Set: []string{"server.grpc=" + step.addr, "server.http=127.0.0.1:0", "server.admin=", "redis.enabled=false", "mongo.enabled=false", "rules.file=" + envoyRules(t, 2)}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		findings := doctor.Diagnose(t.Context(), c)
-		if !slices.ContainsFunc(findings, func(f doctor.Finding) bool {
-			return strings.HasPrefix(f.Says, "server.grpc: ") && strings.Contains(f.Says, step.says)
-		}) {
-			t.Errorf("%s: %+v", step.addr, findings)
-		}
 	}
 }
 

@@ -37,9 +37,6 @@ func (l Load) String() string {
 	return fmt.Sprintf("%.0f/s p50 %v p99 %v p999 %v cpu %v redis %v", l.PerSecond, l.P50, l.P99, l.Far, l.CPU, l.Redis)
 }
 
-// Total returns the processor time of the service and its Redis for each request.
-func (l Load) Total() time.Duration { return l.CPU + l.Redis }
-
 // measure runs a load of so many limits for each request, and adds what the service used. A
 // request that was not counted in Redis fails the test: it is cheaper than others.
 func (s *Service) measure(tb testing.TB, limits int, run func() Load) Load {
@@ -142,8 +139,14 @@ func Median[N ~int64 | float64](loads []Load, of func(Load) N) float64 {
 	return figure.MedianOf(values)
 }
 
-// The values of a load, for [Ratio] and [Median].
-func CPUOf(l Load) time.Duration   { return l.CPU }
+// CPUOf returns the processor time of the service, for [Ratio] and [Median].
+func CPUOf(l Load) time.Duration { return l.CPU }
+
+// RedisOf returns that of Redis.
 func RedisOf(l Load) time.Duration { return l.Redis }
-func TotalOf(l Load) time.Duration { return l.Total() }
-func PerSecondOf(l Load) float64   { return l.PerSecond }
+
+// TotalOf returns that of both.
+func TotalOf(l Load) time.Duration { return l.CPU + l.Redis }
+
+// PerSecondOf returns the throughput.
+func PerSecondOf(l Load) float64 { return l.PerSecond }

@@ -42,6 +42,7 @@ func (s *Service) post(tb testing.TB, script, url, body string, length time.Dura
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), length+time.Minute)
 	defer cancel()
+	//nolint:gosec // the figures name the server
 	command := exec.CommandContext(ctx, "wrk", "--connections", strconv.Itoa(wrkConnections), "--threads", strconv.Itoa(wrkThreads),
 		"--duration", length.String(), "--timeout", "30s", "--script", script, url, "--", body, strconv.Itoa(wrkUsers))
 	out, err := command.CombinedOutput()

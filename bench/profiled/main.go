@@ -11,7 +11,7 @@ import (
 )
 
 func main() {
-	file, err := os.Create(os.Getenv("PROFILE"))
+	file, err := os.Create(os.Getenv("PROFILE")) //nolint:gosec // the figures name it
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -39,7 +39,7 @@ func Profiled(tb testing.TB) (program, profile string) {
 func build(tb testing.TB, source string) (program string) {
 	tb.Helper()
 	program = filepath.Join(tb.TempDir(), filepath.Base(source))
-	command := exec.CommandContext(tb.Context(), "go", "build", "-o", program, source)
+	command := exec.CommandContext(tb.Context(), "go", "build", "-o", program, source) //nolint:gosec // a package of this module
 	command.Dir = filepath.Join(testenv.Root(tb), "bench")
 	if out, err := command.CombinedOutput(); err != nil {
 		tb.Fatalf("%v: %v: %s", command.Args, err, out)
