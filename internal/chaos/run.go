@@ -61,11 +61,10 @@ func Run(tb testing.TB, f Fault, load Load, timing Timing) Row {
 	}
 	inject(tb, f.Name+": end", scene.End)
 	r.healed = r.ledger.since()
-	for r.ledger.since() < r.healed+patience && !r.calm() {
-		pause(ctx, 10*time.Millisecond)
-	}
+	r.awaitCalm(ctx, r.healed)
 	r.settled = r.ledger.since()
 	pause(ctx, tail)
+	r.awaitCalm(ctx, r.settled+tail) // a busy machine may have disturbed the end
 	stop()
 	work.Wait()
 	row := r.row(f, scene, load)
@@ -138,6 +137,13 @@ func (r *recording) watch(ctx context.Context, path Path) {
 		r.health = append(r.health, reading{r.ledger.since(), up})
 		r.mu.Unlock()
 		pause(ctx, healthInterval)
+	}
+}
+
+// awaitCalm waits until the run is calm, or for [patience] since a moment.
+func (r *recording) awaitCalm(ctx context.Context, since time.Duration) {
+	for r.ledger.since() < since+patience && !r.calm() {
+		pause(ctx, 10*time.Millisecond)
 	}
 }
 
