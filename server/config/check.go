@@ -27,6 +27,7 @@ func (c *Config) Check() error {
 	k.rateLimit()
 	k.reload()
 	k.wait()
+	k.events()
 	k.listeners()
 	k.tls()
 	k.auth()
@@ -243,5 +244,11 @@ func (k *checker) wait() {
 	}
 	if t := &k.Server.Timeouts; t.ReadHeader > t.Read {
 		k.refuse("server.timeouts.read-header", "must not be above read, which is %s", period.Format(t.Read))
+	}
+}
+
+func (k *checker) events() {
+	if k.Events.SecretFile != "" && k.Events.Webhook == "" {
+		k.refuse("events.secret-file", "would never be used: set events.webhook")
 	}
 }

@@ -21,6 +21,7 @@ type Config struct {
 	Reload        Reload        `key:"reload"`
 	WaitForRefill WaitForRefill `key:"wait-for-refill"`
 	Settle        Settle        `key:"settle"`
+	Events        Events        `key:"events"`
 	Server        Server        `key:"server"`
 	ForwardAuth   ForwardAuth   `key:"forward-auth"`
 	Envoy         Envoy         `key:"envoy"`

@@ -109,3 +109,17 @@ type Settle struct {
 	// ReceiptTTL is how long a receipt is valid.
 	ReceiptTTL time.Duration `key:"receipt-ttl" min:"1s" max:"24h"`
 }
+
+// Events configures the delivery of warnings, for limits with warnAt. Servers that share Redis
+// must agree: one of them delivers for all. See llm.md.
+type Events struct {
+	// Webhook is the URL that each warning is posted to, as JSON. Empty means that warnings are
+	// only logged. Output shows its host only.
+	Webhook Webhook `key:"webhook" is:"http"`
+	// SecretFile is a file with a secret of at least 16 bytes that signs what is posted. It is
+	// read again for each post. Empty means no signature.
+	SecretFile string `key:"secret-file" is:"secret"`
+	// Identities adds the caller to warnings. Without it they have the key of the bucket only,
+	// a salted hash. API keys are never added.
+	Identities bool `key:"identities"`
+}

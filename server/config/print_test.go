@@ -44,6 +44,7 @@ func TestPrint_Secrets(t *testing.T) {
 		"telemetry.otlp-endpoint=https://u:hunter2@h:4318", "redis.cluster-nodes=u:hunter2@h:1",
 		"server.auth.tokens=[{name: ci, sha256: " + someHash + ", roles: [check]}]",
 		"ratelimit.trusted-proxies=redis://u:hunter2@h", "server.auth.oidc.issuer=https://u:hunter2@h",
+		"events.webhook=https://u:hunter2@h/services/hunter2?x=hunter2",
 	}})
 	for _, uri := range []string{
 		"redis://:hunter2@h", "redis://hunter2@h", "redis://u:hunter2@a:1,b:2", "redis://u:hunter2@a:1,redis://u:hunter2@b:2", "redis://u:hunter2@hunter2@h", "redis://u:hunter2/@h",
@@ -51,7 +52,7 @@ func TestPrint_Secrets(t *testing.T) {
 	} {
 		c.Redis.URI = config.URI(uri)
 		for _, text := range []string{
-			printed(t, c, false), printed(t, c, true), fmt.Sprint(*c), fmt.Sprintf("%+v", c.Redis), fmt.Sprintf("%#v", c.Redis), fmt.Sprintf("%#v", c.Server.Auth),
+			printed(t, c, false), printed(t, c, true), fmt.Sprint(*c), fmt.Sprintf("%+v", c.Redis), fmt.Sprintf("%#v", c.Redis), fmt.Sprintf("%#v", c.Server.Auth), fmt.Sprintf("%#v", c.Events),
 		} {
 			for _, secret := range secrets {
 				if strings.Contains(text, secret) {
@@ -66,6 +67,13 @@ func TestPrint_Secrets(t *testing.T) {
 	} {
 		if uri.String() != want {
 			t.Errorf("%s is shown as %s, want %s", string(uri), uri, want)
+		}
+	}
+	for hook, want := range map[config.Webhook]string{
+		"": "", "https://u:p@h/x?y": "https://h/xxxxx", "http://h:1": "http://h:1/xxxxx", "ftp://h/x": "xxxxx", "hunter2": "xxxxx", "http://%zz": "xxxxx",
+	} {
+		if hook.String() != want {
+			t.Errorf("%s is shown as %s, want %s", string(hook), hook, want)
 		}
 	}
 }

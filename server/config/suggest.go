@@ -62,7 +62,7 @@ func showName(name string) string {
 // mayHoldSecret reports whether a line, a name or a value may hold a secret.
 func mayHoldSecret(s string) bool {
 	lower := strings.ToLower(s)
-	for _, part := range []string{"://", "@", "uri", "token", "credential", "sha256"} {
+	for _, part := range []string{"://", "@", "uri", "token", "credential", "sha256", "webhook"} {
 		if strings.Contains(lower, part) {
 			return true
 		}

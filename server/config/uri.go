@@ -47,6 +47,27 @@ func (u URI) GoString() string { return strconv.Quote(u.String()) }
 // MarshalText hides secrets from encoders.
 func (u URI) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
 
+// Webhook is a URL. Only its host is shown: the path may be a secret.
+type Webhook string
+
+// String returns the URL without its path and credentials.
+func (w Webhook) String() string {
+	parsed, err := url.Parse(string(w))
+	switch {
+	case w == "":
+		return ""
+	case err != nil || checkHTTP(URI(w)) != nil:
+		return secret.Hidden
+	}
+	return parsed.Scheme + "://" + parsed.Host + "/" + secret.Hidden
+}
+
+// GoString hides the path from %#v.
+func (w Webhook) GoString() string { return strconv.Quote(w.String()) }
+
+// MarshalText hides the path from encoders.
+func (w Webhook) MarshalText() ([]byte, error) { return []byte(w.String()), nil }
+
 // Hash is the hash of a token. It is hidden too, since a weak token can be guessed
 // from it.
 type Hash string

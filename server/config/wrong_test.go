@@ -81,6 +81,7 @@ func TestLoad_SourcesWithoutSecrets(t *testing.T) {
 		{Environ: []string{"FLUXGATE_SERVER_AUTH_OIDC_ISSUER=https://h?hunter2"}},
 		{Environ: []string{"FLUXGATE_SERVER_AUTH_CERTIFICATES=[{name: a, subject: hunter2, password: hunter2}]"}},
 		{Environ: []string{"FLUXGATE_SERVER_ADMIN_HOSTS=u:hunter2@h"}},
+		{Environ: []string{"FLUXGATE_EVENTS_WEBHOOK=hooks.example.com/hunter2"}},
 		{Set: []string{"redis.uri redis://u:hunter2@h"}},
 		{Set: []string{"redis://u:hunter2@h=x"}},
 		{Set: []string{"redis.password=hunter2"}},
