@@ -45,6 +45,12 @@ func currency(measure string) (code string, decimals int, ok bool) {
 	}
 }
 
+// IsMoney reports whether a measure is money.
+func IsMoney(measure string) bool {
+	_, _, ok := currency(measure)
+	return ok
+}
+
 // Parse reads an amount of money such as "12.40 USD", in millionths. It also returns the code
 // of its currency. Errors say what the text must be.
 func Parse(text string) (n int64, code string, err error) {
