@@ -52,6 +52,9 @@ type Band struct {
 	Timezone string
 	// Hold is how long a request that is never settled holds a slot of a Concurrency band.
 	Hold time.Duration
+
+	// currency is that of the capacity and the refill as they were written. Bands of rules have none.
+	currency string
 }
 
 // PerSecond is a band of n tokens a second, with a burst of n.

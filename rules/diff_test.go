@@ -111,7 +111,9 @@ func TestDiff_EveryField(t *testing.T) {
 				inner = inner.Elem()
 			}
 			for _, g := range reflect.VisibleFields(inner) {
-				fields = append(fields, f.Name+"."+g.Name)
+				if g.IsExported() {
+					fields = append(fields, f.Name+"."+g.Name)
+				}
 			}
 		default:
 			fields = append(fields, f.Name)

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fluxgate/fluxgate/internal/amount"
 	"github.com/fluxgate/fluxgate/internal/bucket"
 	"github.com/fluxgate/fluxgate/internal/printable"
 )
@@ -186,6 +187,10 @@ func (r *Rule) Overridden(times Times, bands []Band) ([]Band, error) {
 		b := &own[i]
 		if len(bands) > 0 {
 			given := bands[i]
+			if err := amount.Check(given.currency, r.Measure()); err != nil {
+				return nil, fmt.Errorf("band %d %w", i, err)
+			}
+			given.currency = ""
 			given.Kind, b.Kind = cmp.Or(given.Kind, TokenBucket), cmp.Or(b.Kind, TokenBucket)
 			b.Capacity, b.RefillTokens = given.Capacity, given.RefillTokens
 			if given != *b {
@@ -315,7 +320,7 @@ func DecodeOverride(doc map[string]any) (Override, error) {
 		}
 	}
 	for _, b := range in.objects("bands", bucket.MaxBands) {
-		o.Bands = append(o.Bands, decodeBand(b))
+		o.Bands = append(o.Bands, decodeBand(b, ""))
 	}
 	if err := found.err(o.RuleSetID); err != nil {
 		return o, err

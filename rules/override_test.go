@@ -57,6 +57,42 @@ func TestOverridden(t *testing.T) {
 	}
 }
 
+// Bands in money fit a rule that counts its currency. They are integers everywhere else.
+func TestOverridden_Money(t *testing.T) {
+	bands, err := rules.ParseBands(`[{"label": "day", "capacity": "12.40 USD", "refillTokens": "1 usd", "refill": "24h"}]`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rule := rules.Rule{ID: "a", Cost: "usd", Bands: []rules.Band{{Label: "day", Capacity: 1, Refill: 24 * time.Hour}}}
+	got, err := rule.Overridden(0, bands)
+	if want := (rules.Band{Label: "day", Capacity: 12_400_000, RefillTokens: 1_000_000, Refill: 24 * time.Hour, Kind: rules.TokenBucket}); err != nil || got[0] != want {
+		t.Errorf("%+v, %v, want %+v", got, err, want)
+	}
+	rule.Cost = "eur"
+	const want = `band 0 is in USD, but the rule counts "eur"`
+	if _, err := rule.Overridden(0, bands); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %s", err, want)
+	}
+	text, err := json.Marshal(rules.Override{RuleSetID: "api", RuleID: "a", Bands: bands})
+	if err != nil || !strings.Contains(string(text), `"capacity":12400000,"refillTokens":1000000`) {
+		t.Errorf("%s, %v", text, err)
+	}
+	var o rules.Override
+	const refused = "bands[0].capacity: must be a whole number, not a string"
+	err = json.Unmarshal([]byte(`{"ruleSetId": "api", "ruleId": "a", "bands": [{"capacity": "12.40 USD", "refill": "24h"}]}`), &o)
+	if err == nil || !strings.Contains(err.Error(), refused) {
+		t.Errorf("%v, want %s", err, refused)
+	}
+	for text, want := range map[string]string{
+		`[{"capacity": "12.345 USD", "refill": "24h"}]`:                     `bands[0].capacity: must have at most 2 decimals in USD, not "12.345 USD"`,
+		`[{"capacity": "5 USD", "refillTokens": "5 EUR", "refill": "24h"}]`: `bands[0].refillTokens: is in EUR, but the rule counts "USD"`,
+	} {
+		if _, err := rules.ParseBands(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}
+
 // An override survives JSON, and its API key is a digest in it.
 func TestOverride_JSON(t *testing.T) {
 	o := rules.Override{

@@ -177,11 +177,14 @@ func ParseBands(text string) (bands []Band, err error) {
 		return nil, errors.New(`must be a JSON list of bands, such as [{"capacity": 10, "refill": "1s"}]`)
 	}
 	var found problems
-	in := &object{reporter: reporter{found: &found}, fields: map[string]any{"bands": list}}
+	in := &object{reporter: reporter{found: &found}, fields: map[string]any{"bands": list}, written: true}
 	for _, b := range in.objects("bands", bucket.MaxBands) {
-		bands = append(bands, decodeBand(b))
+		bands = append(bands, decodeBand(b, ""))
 	}
 	for _, p := range found.all {
+		if p.Code == CodeInvalidValue { // such as money: a text of another type could be an API key
+			return nil, errors.New(p.String())
+		}
 		return nil, fmt.Errorf("%s is not valid", p.Path)
 	}
 	return bands, nil

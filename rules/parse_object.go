@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fluxgate/fluxgate/internal/amount"
 	"github.com/fluxgate/fluxgate/internal/period"
 	"github.com/fluxgate/fluxgate/internal/printable"
 	"github.com/fluxgate/fluxgate/internal/spelling"
@@ -21,6 +22,8 @@ type object struct {
 	known  []string // the names that were read
 	// lenient objects may have unknown fields.
 	lenient bool
+	// written objects are written by people: money may have its currency.
+	written bool
 }
 
 func (o *object) get(name string) any {
@@ -79,6 +82,26 @@ func is[T any](value any) (T, bool) {
 func (o *object) text(name string) string { return read(o, name, "a string", is[string]) }
 
 func (o *object) integer(name string) int64 { return read(o, name, "a whole number", wholeNumber) }
+
+// tokens reads a number for a band of a rule that counts a measure. What people write may be
+// money with its currency. Without a measure the band keeps the currency.
+func (o *object) tokens(name, measure string, b *Band) int64 {
+	text, isText := o.get(name).(string)
+	if !isText || !o.written {
+		return o.integer(name)
+	}
+	n, code, err := amount.Parse(text)
+	if err == nil {
+		err = amount.Check(code, cmp.Or(measure, b.currency, code))
+	}
+	if err != nil {
+		o.at(name).add(CodeInvalidValue, "%v", err)
+		o.found.unreadable = append(o.found.unreadable, o.at(name).path)
+	} else if measure == "" {
+		b.currency = code
+	}
+	return n
+}
 
 func (o *object) boolean(name string, otherwise bool) bool {
 	if o.get(name) == nil {
@@ -175,7 +198,7 @@ func (o *object) object(name string) *object {
 }
 
 func (o *object) child(fields map[string]any, at ...any) *object {
-	return &object{reporter: o.at(at...), fields: fields, lenient: o.lenient}
+	return &object{reporter: o.at(at...), fields: fields, lenient: o.lenient, written: o.written}
 }
 
 // objects returns nil if there are more than most.

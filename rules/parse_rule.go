@@ -66,9 +66,17 @@ func DecodeRule(doc map[string]any) (Rule, error) {
 
 // DecodeSet is [Parse] for a document that is already a tree of maps,
 // lists and scalars.
-func DecodeSet(doc map[string]any) (*Set, error) {
+func DecodeSet(doc map[string]any) (*Set, error) { return decodeSet(&object{fields: doc}) }
+
+// DecodeFile is [DecodeSet] for what people write. Numbers of bands that count money may have
+// its currency: the capacity "500 USD" is 500,000,000 if the cost of the rule is usd.
+func DecodeFile(doc map[string]any) (*Set, error) {
+	return decodeSet(&object{fields: doc, written: true})
+}
+
+func decodeSet(top *object) (*Set, error) {
 	var found problems
-	top := &object{reporter: reporter{found: &found}, fields: doc}
+	top.found = &found
 	id := top.text("id")
 	tables := decodeCostTables(top)
 	var rules []Rule
@@ -122,22 +130,22 @@ func decodeRule(o *object) Rule {
 		r.When = decodeWhen(when)
 	}
 	for _, b := range o.objects("bands", bucket.MaxBands) {
-		r.Bands = append(r.Bands, decodeBand(b))
+		r.Bands = append(r.Bands, decodeBand(b, r.Measure()))
 	}
 	o.refuseUnknown()
 	return r
 }
 
-// decodeBand reads a band. [NewSet] refuses fields that its kind does not have.
-func decodeBand(o *object) Band {
+// decodeBand reads a band of a rule that counts a measure, which is empty if it is not known.
+// [NewSet] refuses fields that its kind does not have.
+func decodeBand(o *object, measure string) Band {
 	b := Band{
-		Kind:         BandKind(o.text("kind")),
-		Label:        o.text("label"),
-		Capacity:     o.integer("capacity"),
-		RefillTokens: o.integer("refillTokens"),
-		Timezone:     o.text("timezone"),
-		Hold:         o.period("hold"),
+		Kind:     BandKind(o.text("kind")),
+		Label:    o.text("label"),
+		Timezone: o.text("timezone"),
+		Hold:     o.period("hold"),
 	}
+	b.Capacity, b.RefillTokens = o.tokens("capacity", measure, &b), o.tokens("refillTokens", measure, &b)
 	if o.get("refillTokens") != nil && b.RefillTokens == 0 {
 		o.at("refillTokens").add(CodeOutOfRange, "must be at least 1")
 	}

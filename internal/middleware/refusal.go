@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/amount"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/store"
 )
 
@@ -41,30 +43,39 @@ func exceeded(d *fluxgate.Decision) string {
 	if d.Band == "" {
 		return ""
 	}
-	cost := int64(1)
+	cost, measure, unit := int64(1), "", ""
 	for b := range d.Bands() {
 		if b.Rule.ID == d.RuleID && !b.Shadow() {
-			cost = b.Cost
+			cost, measure = b.Cost, b.Rule.Measure()
 		}
 	}
+	if measure == rules.MeasureTokens {
+		unit = " tokens"
+	}
+	costs, limit := amount.Ceil(cost, measure), amount.Floor(d.Limit, measure)+unit
 	if d.Reason == fluxgate.ReasonCostTooHigh {
-		return fmt.Sprintf("The request costs %d, but %s.%s holds at most %d: it is never allowed.", cost, d.RuleID, d.Band, d.Limit)
+		return fmt.Sprintf("The request costs %s, but %s.%s holds at most %s: it is never allowed.", costs, d.RuleID, d.Band, limit)
 	}
-	detail := fmt.Sprintf("%s.%s has %d of %d left, and the request costs %d.", d.RuleID, d.Band, d.Remaining, d.Limit, cost)
+	state := fmt.Sprintf("has %s of %s left", amount.Floor(d.Remaining, measure), limit)
 	if d.Owed > 0 {
-		detail = fmt.Sprintf("%s.%s owes %s, and the request costs %d.", d.RuleID, d.Band, tokens(d.Owed), cost)
+		state = "owes " + owed(d.Owed, measure)
 	}
+	detail := fmt.Sprintf("%s.%s %s, and the request costs %s.", d.RuleID, d.Band, state, costs)
 	if seconds := CeilSeconds(d.RetryAfter); seconds > 0 {
 		detail += fmt.Sprintf(" Try again in %ds.", seconds)
 	}
 	return detail
 }
 
-func tokens(n int64) string {
-	if n == 1 {
+func owed(n int64, measure string) string {
+	switch text := amount.Ceil(n, measure); {
+	case amount.IsMoney(measure):
+		return text
+	case n == 1:
 		return "1 token"
+	default:
+		return text + " tokens"
 	}
-	return fmt.Sprintf("%d tokens", n)
 }
 
 // Violated returns the policies that a request exceeds, the binding one first.

@@ -113,7 +113,7 @@ func (d *document) add(n *yamltree.Node, path rules.Path) {
 	if id := n.Get("id"); id != nil {
 		found.id, _ = id.Value.(string)
 	}
-	set, err := rules.DecodeSet(n.Map())
+	set, err := rules.DecodeFile(n.Map())
 	if err == nil {
 		found.revision, err = rules.ContentRevision(set)
 	}

@@ -28,6 +28,7 @@ func FuzzParse(f *testing.F) {
 		"ruleSets:\n- id: a\n  rules: []\n- id: b\n  rules:\n  - {id: r, action: deny, when: {apiKeys: [k, \"1\"], headers: {X-A: b}}}\n",
 		"---\nid: a\nrules: []\n---\nid: b\nrules: []\n...\n",
 		`{"id": "a", "rules": [{"_id": "r", "bands": [{"capacity": 1e3, "windowSeconds": 60}], "attributes": {"n": 1.50, "t": ["\ud83d\ude00"]}}]}`,
+		"id: a\nrules:\n  - {id: r, cost: usd, bands: [{capacity: 12.40 USD, refillTokens: 1 USD, refill: 1d}]}\n",
 		"id: a\nrules:\n\t- id: x\n", "id: &a x\nrules: *a\n", "a: |\n  b\n\n c: d\n", "? a\n: b\n", "- - - -\n", "{[{[", "id: a\nid: b\nrules: []\n",
 		"id: 0x1\nrules:\n  - id: 1_0\n    priority: .inf\n", "id: a # b\nrules: # c\n  # d\n  - id: 'r'\n    action: \"al\\u006cow\"\n", "\ufeffid: a\r\nrules: []\r\n",
 	} {

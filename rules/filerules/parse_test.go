@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -75,5 +76,27 @@ func TestParse_Secrets(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// Money with its currency is the same rule set as the integer, in YAML and in JSON. The API takes integers only.
+func TestParse_Money(t *testing.T) {
+	const text = `{"id": "llm", "rules": [{"id": "budget", "cost": "usd", "bands": [
+		{"label": "day", "capacity": CAPACITY, "refillTokens": REFILL, "refill": "1d"}, {"label": "plain", "capacity": 500, "refill": "1d"}]}]}`
+	numbers := strings.NewReplacer("CAPACITY", "500000000", "REFILL", "12400000").Replace(text)
+	want, err := rules.Parse([]byte(numbers))
+	if err != nil {
+		t.Fatal(err)
+	}
+	money := strings.NewReplacer("CAPACITY", `"500 USD"`, "REFILL", `"12.40 USD"`).Replace(text)
+	for _, name := range []string{"llm.json", "llm.yaml"} {
+		got, err := filerules.Parse(name, []byte(money))
+		if err != nil || canonical(t, got[0]) != canonical(t, want) || !slices.Equal(got[0].At(0).Bands, want.At(0).Bands) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	const refused = "rules[0].bands[0].capacity: must be a whole number, not a string"
+	if _, err := rules.Parse([]byte(money)); err == nil || !strings.Contains(err.Error(), refused) {
+		t.Errorf("%v, want %s", err, refused)
 	}
 }
