@@ -24,6 +24,18 @@ type KeyID [16]byte
 // String returns the id in hexadecimal.
 func (id KeyID) String() string { return hex.EncodeToString(id[:]) }
 
+// MarshalText implements [encoding.TextMarshaler]. It returns the id in hexadecimal.
+func (id KeyID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (id *KeyID) UnmarshalText(text []byte) error {
+	if hex.DecodedLen(len(text)) != len(id) {
+		return fmt.Errorf("a key has %d characters, not %d", hex.EncodedLen(len(id)), len(text))
+	}
+	_, err := hex.Decode(id[:], text)
+	return err
+}
+
 // Demand is the tokens that one request wants from one bucket set.
 type Demand struct {
 	// Key names the bucket set. The ids of the keys in one call differ.

@@ -55,6 +55,10 @@ type Store interface {
 	// Reset resets buckets to full, and reports whether it did: see [Reset].
 	Reset(ctx context.Context, what Reset) (did bool, err error)
 
+	// Warn adds a warning to those of the store, once for each bucket set, band, percent and
+	// capacity until its Ends, whichever process reports it.
+	Warn(ctx context.Context, w *Warning) error
+
 	// Resets grows with each reset of another process that the store has seen. Earlier
 	// knowledge of its buckets may then be wrong.
 	Resets() uint64

@@ -49,6 +49,9 @@ type Settlement struct {
 	// NotSent is why a store did not get the settlement, or rejected it. Nothing was settled,
 	// and it may be sent again. An engine sends it again when the store is available.
 	NotSent error `json:"-"`
+	// Level has the clock that settled and the states of the bands after the settlement, for
+	// warnings. It is nil if the take has neither a quota nor a sliding window.
+	Level *Result `json:"-"`
 }
 
 // SettleError joins the error of a Settle with the reasons in [Settlement.NotSent].
@@ -134,12 +137,13 @@ func CheckTakes(takes Takes, actual []int64) error {
 	return nil
 }
 
-// MergeSettlements returns the settlement of the take that changed least.
+// MergeSettlements returns the settlement of the take that changed least, without its level.
 func MergeSettlements(each []Settlement) Settlement {
 	if len(each) == 0 {
 		return Settlement{}
 	}
 	least := each[0]
+	least.Level = nil
 	for _, s := range each[1:] {
 		least.Returned = min(least.Returned, s.Returned)
 		least.Charged = min(least.Charged, s.Charged)

@@ -33,6 +33,8 @@ type Store struct {
 	clock  func() int64
 	salt   []byte
 	resets resets
+
+	warnings warnings
 }
 
 var _ store.Fallback = (*Store)(nil)
@@ -189,6 +191,8 @@ type Stats struct {
 	Buckets int
 	// Evicted is the number of buckets that were evicted before they were full.
 	Evicted uint64
+	// DroppedWarnings is the number of pending warnings that made room for later ones.
+	DroppedWarnings uint64
 }
 
 // Stats returns the store's counters.
@@ -201,5 +205,8 @@ func (s *Store) Stats() Stats {
 		sum.Evicted += shard.evicted
 		shard.mu.Unlock()
 	}
+	s.warnings.mu.Lock()
+	defer s.warnings.mu.Unlock()
+	sum.DroppedWarnings = s.warnings.dropped
 	return sum
 }

@@ -34,6 +34,7 @@ type Store struct {
 
 	notGivenBack *logthrottle.Throttle // bounds the log lines about it
 	noNode       *logthrottle.Throttle // and those about shards without a server
+	fullWarnings *logthrottle.Throttle // and those about full lists of warnings
 
 	unreadable unreadable
 
@@ -84,7 +85,7 @@ func open(ctx context.Context, target target, config Config) (*Store, error) {
 	s := &Store{
 		config: config, log: config.Logger, names: newNames(config.Prefix, config.Shards),
 		clean: target.clean, eager: eagerCalls, most: mostCalls, work: work,
-		notGivenBack: logthrottle.New(time.Second), noNode: logthrottle.New(failureLines),
+		notGivenBack: logthrottle.New(time.Second), noNode: logthrottle.New(failureLines), fullWarnings: logthrottle.New(failureLines),
 		unreadable: unreadable{logged: logthrottle.New(failureLines)},
 	}
 	if config.clock != nil {

@@ -21,6 +21,8 @@ type plain struct {
 	states      map[store.KeyID]bucket.State
 	holds       map[store.KeyID]time.Duration // the period of the first band at the last write
 	generations map[[2]string]byte
+	marks       map[string]int64
+	warned      []store.Warning
 	clock       *storetest.Clock
 	fault       string
 }
@@ -30,7 +32,7 @@ func openPlain(fault string) storetest.Backend {
 		return openLeasing(fault)
 	}
 	clock := storetest.NewClock()
-	buckets := &plain{states: map[store.KeyID]bucket.State{}, holds: map[store.KeyID]time.Duration{}, generations: map[[2]string]byte{}, clock: clock, fault: fault}
+	buckets := &plain{states: map[store.KeyID]bucket.State{}, holds: map[store.KeyID]time.Duration{}, generations: map[[2]string]byte{}, marks: map[string]int64{}, clock: clock, fault: fault}
 	if slices.Contains(memoryFaults, fault) {
 		return storetest.Backend{Advance: clock.Advance, Store: &forgetful{Store: buckets, clock: clock, fault: fault, known: map[store.KeyID]refused{}}}
 	}
@@ -437,6 +439,21 @@ func (p *plain) Extend(_ context.Context, takes store.Takes) (held []bool, err e
 		}
 	}
 	return held, nil
+}
+
+// Warn implements [store.Store].
+func (p *plain) Warn(_ context.Context, w *store.Warning) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	own := *w
+	id := p.place(w.Key)
+	mark := own.Identify(id.String())
+	if ends := p.marks[mark]; ends > p.clock.Now().UnixMicro() || ends >= own.Ends {
+		return nil
+	}
+	p.marks[mark] = own.Ends
+	p.warned = append(p.warned, own)
+	return nil
 }
 
 func (p *plain) Reset(_ context.Context, what store.Reset) (bool, error) {

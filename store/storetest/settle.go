@@ -42,7 +42,7 @@ func settleGivesBack(t testing.TB, b Backend) {
 	}
 	d.Cost = 10
 	out = f.mustTake(d)
-	if s := f.settle(10, out, d); s != (store.Settlement{}) {
+	if s := f.settle(10, out, d); s.Returned != 0 || s.Charged != 0 {
 		t.Errorf("settling at the same cost is %+v, want nothing", s)
 	}
 	if left := f.remaining(d); left != 60 {
@@ -59,7 +59,7 @@ func settleEach(t testing.TB, b Backend) {
 	demands := []store.Demand{requests, tokens, cents}
 	settled := f.settleEach(store.NewTakes(demands, f.mustTake(demands...)), 1, 900, 20)
 	for i, want := range []store.Settlement{{}, {Charged: 400}, {Returned: 30}} {
-		if settled[i] != want {
+		if settled[i].Returned != want.Returned || settled[i].Charged != want.Charged {
 			t.Errorf("take %d is settled by %+v, want %+v", i, settled[i], want)
 		}
 	}

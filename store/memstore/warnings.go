@@ -1,0 +1,102 @@
+package memstore
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/fluxgate/fluxgate/store"
+)
+
+const (
+	maxMarks    = 50_000 // of two generations each
+	maxPending  = 10_000
+	maxRecent   = 200
+	clockStep   = int64(time.Second / time.Microsecond) // as staleFor
+)
+
+// warnings are the warnings of a store, and when the mark of each ends. The last maxMarks marks
+// are known at least: a warning whose mark was forgotten is added again.
+type warnings struct {
+	mu              sync.Mutex
+	marks, former   map[string]int64
+	pending, recent []store.Warning
+	added, dropped  uint64
+}
+
+// Warn implements [store.Store].
+func (s *Store) Warn(ctx context.Context, w *store.Warning) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	own := *w
+	mark := own.Identify(s.resets.place(&w.Key).String())
+	l := &s.warnings
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.marked(mark, &own, s.clock()) {
+		return nil
+	}
+	l.mark(mark, own.Ends)
+	l.added++
+	own.Place = strconv.FormatUint(l.added, 10)
+	if len(l.pending) >= maxPending {
+		l.pending = slices.Delete(l.pending, 0, 1)
+		l.dropped++
+	}
+	l.pending = append(l.pending, own)
+	l.recent = append(l.recent[max(0, len(l.recent)+1-maxRecent):], own)
+	return nil
+}
+
+// marked reports whether the store has the warning. After a step back of the clock, a mark of a
+// window lasts for a period from then on.
+func (l *warnings) marked(mark string, w *store.Warning, now int64) bool {
+	ends, known := l.marks[mark]
+	if !known {
+		ends, known = l.former[mark]
+	}
+	if known && ends > w.Ends+clockStep {
+		l.mark(mark, w.Ends)
+	}
+	return known && (ends > now || ends >= w.Ends)
+}
+
+func (l *warnings) mark(mark string, ends int64) {
+	if l.marks == nil || len(l.marks) >= maxMarks {
+		l.marks, l.former = map[string]int64{}, l.marks
+	}
+	l.marks[mark] = ends
+}
+
+// PendingWarnings returns the first warnings that are not delivered, at most max.
+func (s *Store) PendingWarnings(_ context.Context, most int) ([]store.Warning, error) {
+	s.warnings.mu.Lock()
+	defer s.warnings.mu.Unlock()
+	return slices.Clone(s.warnings.pending[:min(most, len(s.warnings.pending))]), nil
+}
+
+// DeliveredWarnings removes warnings from those that are pending.
+func (s *Store) DeliveredWarnings(_ context.Context, delivered []store.Warning) error {
+	s.warnings.mu.Lock()
+	defer s.warnings.mu.Unlock()
+	s.warnings.pending = slices.DeleteFunc(s.warnings.pending, func(w store.Warning) bool {
+		return slices.ContainsFunc(delivered, func(d store.Warning) bool { return d.Place == w.Place })
+	})
+	return nil
+}
+
+// RecentWarnings returns the last warnings, the newest first, delivered or not: at most max,
+// and no more than 200.
+func (s *Store) RecentWarnings(_ context.Context, most int) ([]store.Warning, error) {
+	s.warnings.mu.Lock()
+	defer s.warnings.mu.Unlock()
+	recent := slices.Clone(s.warnings.recent)
+	slices.Reverse(recent)
+	return recent[:min(most, len(recent))], nil
+}
+
+// LeadWarnings reports that this process delivers the warnings: no other has them.
+func (s *Store) LeadWarnings(context.Context, time.Duration) (bool, error) { return true, nil }

@@ -1,0 +1,32 @@
+-- warn.lua: adds a warning to the lists, unless its mark says that they have it.
+--
+-- KEYS[1]  the mark: when it ends, in microseconds
+-- KEYS[2]  the pending warnings, a stream
+-- KEYS[3]  the last warnings, a stream
+-- ARGV     the warning, its end in microseconds, most pending warnings, most last ones, and
+--          in tests the time
+-- Returns  1 if an older warning that was pending made room for it, else 0
+
+local call = redis.call
+local STEP = 1000000 -- later reports differ by less, unless the clock has stepped
+
+local function mark(now, ends)
+  -- The mark of a quota is of its period alone. It stays for reports that are late.
+  call('PSETEX', KEYS[1], string.format('%.0f', math.max(0, math.ceil((ends - now) / 1000)) + 10000), ARGV[2])
+end
+
+local now, ends = tonumber(ARGV[5]), tonumber(ARGV[2])
+if not now then
+  local time = call('TIME')
+  now = time[1] * 1000000 + time[2]
+end
+local known = tonumber(call('MGET', KEYS[1])[1] or nil)
+if known and (known > now or known >= ends) then
+  if known > ends + STEP then mark(now, ends) end -- the clock has stepped back
+  return 0
+end
+local full = call('XLEN', KEYS[2]) >= tonumber(ARGV[3])
+call('XADD', KEYS[2], 'MAXLEN', ARGV[3], '*', 'warning', ARGV[1])
+call('XADD', KEYS[3], 'MAXLEN', ARGV[4], '*', 'warning', ARGV[1])
+mark(now, ends) -- last: what fails is repeated
+return full and 1 or 0

@@ -1,0 +1,176 @@
+package redisstore
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fluxgate/fluxgate/store"
+)
+
+// warnScript and leadScript are short, and sent every time.
+//
+//go:embed lua/warn.lua
+var warnScript string
+
+//go:embed lua/lead.lua
+var leadScript string
+
+const (
+	// warningLists is how many lists of warnings a cluster has. A bucket and its list are
+	// most likely on the same master.
+	warningLists = 16
+	maxPending   = 100_000 // in all lists
+	maxRecent    = 200
+)
+
+// list returns the number of the list of warnings of a bucket. Without a cluster there is one.
+func (s *Store) list(id store.KeyID) int {
+	return s.names.shard(id) * s.lists() / len(s.names.tags)
+}
+
+func (s *Store) lists() int {
+	if !s.nodes.cluster {
+		return 1
+	}
+	return min(warningLists, len(s.names.tags))
+}
+
+// warnings is a key of a list of warnings.
+func (s *Store) warnings(list int, key string) string {
+	return s.names.prefix + "{" + s.names.tags[list*len(s.names.tags)/s.lists()] + "}:warnings:" + key
+}
+
+// Warn implements [store.Store].
+func (s *Store) Warn(ctx context.Context, w *store.Warning) error {
+	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
+	defer cancel()
+	own, list := *w, s.list(w.Key.ID)
+	mark := own.Identify(s.names.key(&w.Key, s.fleet.generations()))
+	text, err := json.Marshal(&own)
+	if err != nil {
+		return fmt.Errorf("adding a warning: %w", err)
+	}
+	keys := []string{s.warnings(list, mark), s.warnings(list, "pending"), s.warnings(list, "recent")}
+	args := []any{text, own.Ends, maxPending / s.lists(), maxRecent}
+	if now := s.now(); now > 0 {
+		args = append(args, now)
+	}
+	var dropped int
+	err = s.nodes.onMaster(ctx, keys[0], func(ctx context.Context, c commander) (err error) {
+		dropped, err = c.Eval(ctx, warnScript, keys, args...).Int()
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("adding a warning: %w", s.clean(err))
+	}
+	if dropped > 0 {
+		s.fullWarnings.Log(context.Background(), s.log, slog.LevelError,
+			"too many warnings are pending: the oldest is dropped and will not be delivered", "rule-set", w.Key.RuleSet, "rule", w.Key.Rule)
+	}
+	return nil
+}
+
+// PendingWarnings returns the first warnings that are not delivered, at most max.
+func (s *Store) PendingWarnings(ctx context.Context, most int) ([]store.Warning, error) {
+	return s.readWarnings(ctx, "pending", most, byTime, func(ctx context.Context, c commander, key string) *redis.XMessageSliceCmd {
+		return c.XRangeN(ctx, key, "-", "+", int64(most))
+	})
+}
+
+// RecentWarnings returns the last warnings, the newest first, delivered or not: at most max,
+// and no more than 200.
+func (s *Store) RecentWarnings(ctx context.Context, most int) ([]store.Warning, error) {
+	most = min(most, maxRecent)
+	newest := func(a, b store.Warning) int { return byTime(b, a) }
+	return s.readWarnings(ctx, "recent", most, newest, func(ctx context.Context, c commander, key string) *redis.XMessageSliceCmd {
+		return c.XRevRangeN(ctx, key, "+", "-", int64(most))
+	})
+}
+
+func byTime(a, b store.Warning) int { return cmp.Compare(a.At, b.At) }
+
+// readWarnings returns the first warnings of all lists in an order. What is no warning is removed.
+func (s *Store) readWarnings(
+	ctx context.Context, key string, most int, order func(a, b store.Warning) int,
+	read func(context.Context, commander, string) *redis.XMessageSliceCmd,
+) (all []store.Warning, err error) {
+	for list := range s.lists() {
+		var found []redis.XMessage
+		name := s.warnings(list, key)
+		err := s.nodes.onMaster(ctx, name, func(ctx context.Context, c commander) (err error) {
+			found, err = read(ctx, c, name).Result()
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("reading the warnings: %w", s.clean(err))
+		}
+		for _, entry := range found {
+			w := store.Warning{}
+			text, _ := entry.Values["warning"].(string)
+			if err := json.Unmarshal([]byte(text), &w); err != nil {
+				s.log.LogAttrs(ctx, slog.LevelError, "removing an unreadable warning from Redis",
+					slog.String("key", name), slog.Any("error", err))
+				if err := s.remove(ctx, name, entry.ID); err != nil {
+					return nil, err
+				}
+				continue
+			}
+			w.Place = strconv.Itoa(list) + " " + entry.ID
+			all = append(all, w)
+		}
+	}
+	slices.SortStableFunc(all, order)
+	return all[:min(most, len(all))], nil
+}
+
+// DeliveredWarnings removes warnings from those that are pending.
+func (s *Store) DeliveredWarnings(ctx context.Context, delivered []store.Warning) error {
+	places := map[int][]string{}
+	for i := range delivered {
+		number, id, _ := strings.Cut(delivered[i].Place, " ")
+		list, err := strconv.Atoi(number)
+		if err != nil || list < 0 || list >= s.lists() {
+			return fmt.Errorf("removing warnings: no list has the place %q", delivered[i].Place)
+		}
+		places[list] = append(places[list], id)
+	}
+	for list, ids := range places {
+		if err := s.remove(ctx, s.warnings(list, "pending"), ids...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remove removes entries of a list of warnings.
+func (s *Store) remove(ctx context.Context, list string, ids ...string) error {
+	err := s.nodes.onMaster(ctx, list, func(ctx context.Context, c commander) error { return c.XDel(ctx, list, ids...).Err() })
+	if err != nil {
+		return fmt.Errorf("removing warnings: %w", s.clean(err))
+	}
+	return nil
+}
+
+// LeadWarnings reports whether this process delivers the warnings, and goes on to do so for
+// a time. While it calls again in that time no other process does.
+func (s *Store) LeadWarnings(ctx context.Context, lasts time.Duration) (leads bool, err error) {
+	name := s.names.prefix + "warner"
+	err = s.nodes.onMaster(ctx, name, func(ctx context.Context, c commander) (err error) {
+		leads, err = c.Eval(ctx, leadScript, []string{name}, s.heartbeat.id, max(1, lasts.Milliseconds())).Bool()
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("claiming the delivery of warnings: %w", s.clean(err))
+	}
+	return leads, nil
+}
