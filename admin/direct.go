@@ -9,6 +9,7 @@ import (
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/wire"
 	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // Direct is an operator that works on a rule source and an engine, without a
@@ -20,6 +21,8 @@ type Direct struct {
 
 	// Fleet returns the servers that apply the rules, those that are known. Nil means none.
 	Fleet func(context.Context) []Server
+	// Recent returns the last warnings, newest first. Nil means none.
+	Recent func(ctx context.Context, most int) ([]store.Warning, error)
 }
 
 var _ Operator = (*Direct)(nil)

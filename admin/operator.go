@@ -40,6 +40,10 @@ type Operator interface {
 	// in parts of [rules.MaxPage]. With dryRun they are only checked.
 	PutOverrides(ctx context.Context, ruleSet string, changes []rules.Override, dryRun bool) (*OverridesChanged, error)
 
+	// Warnings returns the last warnings of limits, the newest first: at most limit, and no
+	// more than [MaxWarnings].
+	Warnings(ctx context.Context, limit int) ([]Warning, error)
+
 	// Whoami returns the identity of the operator and the default rule set.
 	Whoami(ctx context.Context) (*Who, error)
 }

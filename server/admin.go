@@ -53,7 +53,7 @@ func (a *App) adminAPI() (*adminapi.API, error) {
 		return nil, err
 	}
 	operator := admin.NewDirect(editor, a.plane.Engine, c.RateLimit.DefaultRuleSetID)
-	operator.Fleet = a.fleet
+	operator.Fleet, operator.Recent = a.fleet, a.plane.RecentWarnings
 	return adminapi.New(adminapi.Config{
 		Operator: operator,
 		Guard:    a.edge.guard,

@@ -18,6 +18,8 @@ import (
 	"github.com/fluxgate/fluxgate/server/backend"
 	"github.com/fluxgate/fluxgate/server/config"
 	"github.com/fluxgate/fluxgate/server/plane"
+	"github.com/fluxgate/fluxgate/server/warnings"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // Options are settings that are not in the configuration.
@@ -40,6 +42,7 @@ type App struct {
 	feed  *feed        // the rule source and the rules in effect
 	plane *plane.Plane // the limiter
 	audit *audit.Log   // nil without an admin listener
+	warns *warnings.Courier
 
 	tasks        *background.Group
 	closers      closers
@@ -84,6 +87,7 @@ func New(ctx context.Context, c *config.Config, options Options) (_ *App, err er
 	if a.watch.insight != nil {
 		a.tasks.Go(a.watch.insight.Run)
 	}
+	a.tasks.Go(a.warns.Run)
 	close(a.edge.started)
 	return a, nil
 }
@@ -119,6 +123,10 @@ func (a *App) buildPlane(ctx context.Context) error {
 			a.watch.metrics.WatchLeases(a.plane.LeaseStats)
 		}
 	}
+	a.warns = warnings.New(warnings.Config{
+		Store: a.plane.Warnings, ShowKey: func(k store.Key) string { return a.plane.Engine().ShowKey(k) },
+		URL: string(a.config.Events.Webhook), SecretFile: a.config.Events.SecretFile, Count: a.watch.metrics.Warned, Logger: a.log,
+	})
 	return a.plane.Open(ctx, options)
 }
 

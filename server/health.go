@@ -219,6 +219,9 @@ func (a *App) checkConfig(ctx context.Context) {
 		}
 	}
 	warnings = append(warnings, a.withoutOverrides(ctx)...)
+	if late := a.warns.Problem(); late != "" {
+		warnings = append(warnings, late)
+	}
 	a.warnings.Store(&warnings)
 }
 

@@ -67,6 +67,7 @@ func NewOperator(ctx context.Context, c *config.Config, rulesOnly bool) (_ *Oper
 		return nil, err
 	}
 	o.Direct = admin.NewDirect(editor, limiter.Engine, c.RateLimit.DefaultRuleSetID)
+	o.Recent = limiter.RecentWarnings
 	return o, nil
 }
 

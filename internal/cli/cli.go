@@ -118,7 +118,7 @@ func newRoot(version string) *cobra.Command {
 	})
 	addSection(root, "Server", newServe(), newConfig(), newDoctor())
 	addSection(root, "Rules", newRules(), newOverride(), newSimulate())
-	addSection(root, "Decisions", newCheck(), newExplain(), newBucket())
+	addSection(root, "Decisions", newCheck(), newExplain(), newBucket(), newWarnings())
 	addSection(root, "Other", newVersion())
 	root.SetCompletionCommandGroupID("Other")
 	root.SetHelpCommandGroupID("Other")

@@ -9,6 +9,8 @@ import (
 )
 
 func (a *API) registerInsight() {
+	answer(a, a.get("/v1/warnings", "warnings", tagInsight,
+		"Show the last warnings of limits; the role identities shows of whom, with events.identities"), a.warnings)
 	if a.config.Insight == nil {
 		return
 	}
@@ -57,4 +59,22 @@ func (a *API) callers(ctx context.Context, in *insight.CallersQuery) (*admin.Cal
 		return nil, err
 	}
 	return a.config.Insight.Callers(ctx, *in, viewOf(ctx)), nil
+}
+
+func (a *API) warnings(ctx context.Context, in *struct {
+	Limit int `query:"limit" minimum:"1" maximum:"200" default:"100" doc:"The most warnings to return."`
+}) (*admin.Warnings, error) {
+	attemptOf(ctx).bucket = true
+	found, err := a.config.Operator.Warnings(ctx, admin.MaxWarnings)
+	out, who := &admin.Warnings{Warnings: []admin.Warning{}}, viewOf(ctx)
+	for _, w := range found {
+		if !who.RuleSet(w.RuleSet) || len(out.Warnings) == in.Limit {
+			continue
+		}
+		if !who.Identities(w.RuleSet) {
+			w.Identity = ""
+		}
+		out.Warnings = append(out.Warnings, w)
+	}
+	return out, err
 }

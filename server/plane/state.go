@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/server/warnings"
 	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/lease"
 	"github.com/fluxgate/fluxgate/store/redisstore"
@@ -74,6 +75,25 @@ func (p *Plane) FallbackStats() fluxgate.FallbackStats {
 		return engine.FallbackStats()
 	}
 	return fluxgate.FallbackStats{}
+}
+
+// Warnings returns the current store of warnings. It is nil until Redis has answered.
+func (p *Plane) Warnings() warnings.Store {
+	switch redis := p.Redis(); {
+	case redis != nil:
+		return redis
+	case !p.config.Redis.Enabled:
+		return p.local
+	}
+	return nil
+}
+
+// RecentWarnings returns the last warnings, newest first.
+func (p *Plane) RecentWarnings(ctx context.Context, most int) ([]store.Warning, error) {
+	if s := p.Warnings(); s != nil {
+		return s.RecentWarnings(ctx, most)
+	}
+	return nil, ErrNotConnected
 }
 
 // Reset resets buckets in the current store. It is an error until Redis has answered.

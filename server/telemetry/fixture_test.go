@@ -146,6 +146,7 @@ func (w *world) exercise(tb testing.TB) {
 	if _, err := w.limiter.Check(tb.Context(), &fluxgate.Request{Cost: -1, RuleSet: "also-of-the-caller"}); err == nil {
 		tb.Fatal("a negative cost was decided")
 	}
+	w.metrics.Warned("orders", "delivered")
 	w.metrics.Decided(tb.Context(), &fluxgate.Request{RuleSet: "once-more-of-the-caller"}, &fluxgate.Decision{}, fluxgate.ErrTooManyRules)
 	d = w.check(tb, fluxgate.Request{Path: "/user", UserID: "eve"})
 	w.store.away.Store(true)

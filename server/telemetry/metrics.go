@@ -46,7 +46,7 @@ type Metrics struct {
 	meter    *meter.Meter
 	recorder *insight.Recorder // nil if there are no live numbers
 
-	requests, calls             *prometheus.CounterVec
+	requests, calls, warnings   *prometheus.CounterVec
 	requestSeconds, callSeconds *prometheus.HistogramVec
 }
 
@@ -73,6 +73,7 @@ func New(config Config) *Metrics {
 	m.calls = m.counters("grpc_calls_total", "gRPC calls by method and code. OK is any decision, also a rejection.", "method", "code")
 	m.callSeconds = m.histograms("grpc_call_duration_seconds",
 		"Time to answer a gRPC call, including waiting for tokens.", answerSeconds, "method")
+	m.warnings = m.counters("warnings_total", "Warnings of limits that this server posted to events.webhook, or only logged.", "rule_set", "result")
 	registry.MustRegister(collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(liveHeap)),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), m.meter, collector(func(out chan<- prometheus.Metric) {
 			out <- meter.Gauge(meter.Desc("build_info",
@@ -92,6 +93,11 @@ func (m *Metrics) counters(name, help string, labels ...string) *prometheus.Coun
 
 func (m *Metrics) histograms(name, help string, bounds []float64, labels ...string) *prometheus.HistogramVec {
 	return m.create.NewHistogramVec(prometheus.HistogramOpts{Name: "fluxgate_" + name, Help: help, Buckets: bounds}, labels)
+}
+
+// Warned counts a warning of a rule set that exists.
+func (m *Metrics) Warned(ruleSet, result string) {
+	m.warnings.WithLabelValues(m.meter.RuleSetLabel(ruleSet), result).Inc()
 }
 
 // WatchAudit reports whether the audit file can be written.

@@ -37,6 +37,7 @@ var labels = []label{
 	{"source", []string{"fluxgate_rules_source", "fluxgate_rule_sets"}, "where rules came from. `copy` is on disk, `none` means that there are no rules", []string{"source", "copy", "none"}},
 	{"result", []string{"fluxgate_settlements_total"}, "of settling a receipt", []string{"ok", "failed"}},
 	{"result", []string{"fluxgate_rules_messages_total"}, "of an announcement of a rule change", []string{"heard", "unneeded", "malformed"}},
+	{"result", []string{"fluxgate_warnings_total"}, "of a warning. `failed` is a post that is repeated, `dropped` one that failed for a day", []string{"delivered", "failed", "dropped"}},
 	{"direction", nil, "of tokens when a receipt is settled", []string{"returned", "charged"}},
 	{"by", nil, "why a decision needed no call of Redis: local tokens (`slice`), an earlier rejection (`refusal`), or the `pause` of a bucket that ran low: " +
 		"[scaling.md](scaling.md#operations)", []string{"slice", "refusal", "pause"}},
@@ -54,7 +55,7 @@ var labels = []label{
 // sections are the parts of the page, by patterns of names.
 var sections = []struct{ title, pattern string }{
 	{"Decisions", `decision|near_limit|shadow|peeks`},
-	{"Waiting and settling", `wait|settle`},
+	{"Waiting, settling and warnings", `wait|settle|fluxgate_warnings`},
 	{"Redis", `store_`},
 	{"Fallback", `fallback|fleet`},
 	{"Leases", `lease`},

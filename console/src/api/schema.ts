@@ -352,6 +352,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/warnings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show the last warnings of limits; the role identities shows of whom, with events.identities */
+        get: operations["warnings"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/whoami": {
         parameters: {
             query?: never;
@@ -1350,6 +1367,53 @@ export interface components {
             shadow?: boolean;
             /** @description Why it does not: disabled, expired, ended, group, reading, or a condition such as host. */
             why?: string;
+        };
+        Warning: {
+            /**
+             * Format: int64
+             * @description The capacity of the limit. Money is in millionths.
+             */
+            capacity: number;
+            /**
+             * Format: date-time
+             * @description When the period ends. A warning of a sliding window is repeated from then on.
+             */
+            ends: string;
+            /** @description The id. A warning that is posted twice has the same. */
+            id: string;
+            /** @description The caller, with events.identities. */
+            identity?: string;
+            /** @description The key of the bucket: a salted hash, bound to the rule. */
+            key: string;
+            /** @description The label of the limit. */
+            limit: string;
+            /** @description What it counts. */
+            measure: string;
+            /**
+             * Format: int64
+             * @description The threshold.
+             */
+            percent: number;
+            /** @description The rule. */
+            rule: string;
+            /** @description The rule set. */
+            ruleSet: string;
+            /** @description What was used, for people. */
+            text: string;
+            /**
+             * Format: date-time
+             * @description When it was seen, by the clock of the store.
+             */
+            time: string;
+            /**
+             * Format: int64
+             * @description What was used of it.
+             */
+            used: number;
+        };
+        Warnings: {
+            /** @description The last warnings of the fleet, newest first. */
+            warnings: components["schemas"]["Warning"][];
         };
         Weights: {
             /**
@@ -3974,6 +4038,74 @@ export interface operations {
             };
             /** @description Request Entity Too Large */
             413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    warnings: {
+        parameters: {
+            query?: {
+                /** @description The most warnings to return. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Warnings"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -6,6 +6,7 @@ import { Fleet } from "./Fleet";
 import { Overrides } from "./Overrides";
 import { Overview } from "./Overview";
 import { Rules } from "./Rules";
+import { Warnings } from "./Warnings";
 
 export interface Screen {
   path: string;
@@ -21,6 +22,7 @@ export const screens: Screen[] = [
   { path: "/explain", title: "Explain", Component: Explain },
   { path: "/callers", title: "Callers", Component: Callers },
   { path: "/overrides", title: "Overrides", Component: Overrides },
+  { path: "/warnings", title: "Warnings", Component: Warnings },
   { path: "/fleet", title: "Fleet", Component: Fleet },
   { path: "/audit", title: "Audit", Component: Audit },
 ];

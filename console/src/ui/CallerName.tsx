@@ -1,7 +1,7 @@
 import type { Caller } from "../api/live";
 
 // CallerName shows who a caller is, or the hash that names its bucket.
-export function CallerName({ caller }: { caller: Caller }) {
+export function CallerName({ caller }: { caller: Pick<Caller, "identity" | "key"> }) {
   if (caller.identity)
     return (
       <span className="clamped" title={caller.identity}>
