@@ -22,7 +22,7 @@ var layers = [][]string{
 	{"server/plane", "server/doctor"},
 	{"server/backend"},
 	{"server/check", "server/forwardauth", "server/telemetry", "server/adminapi", "server/rls"},
-	{"server/access", "server/audit", "server/insight", "console"},
+	{"server/access", "server/audit", "server/insight", "server/warnings", "console"},
 	{"server/config", "server/receipt", "server/slots"},
 	{"httplimit/limittest", "internal/chaos", "internal/model", "internal/simulate", "internal/upgrade"},
 	{"httplimit", "grpclimit", "promlimit", "client", "admin"},
