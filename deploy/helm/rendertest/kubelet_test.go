@@ -35,6 +35,7 @@ func testSecrets(t testing.TB) map[string]map[string]string {
 		"oidc":       pair,
 		"key-secret": {"secret": "0123456789abcdef"},
 		"receipts":   {"secret": "0123456789abcdef"},
+		"events":     {"webhook": "https://hooks.example.com/services/secret", "secret": "0123456789abcdef"},
 		"tokens":     {"tokens.yaml": fmt.Sprintf("tokens: [{name: all, sha256: %x, roles: [check, read, write]}]\n", sha256.Sum256([]byte(token)))},
 		"token":      {"token": token},
 		"git":        {"ssh": "key", "known_hosts": "hosts", "username": "git", "password": "secret"},

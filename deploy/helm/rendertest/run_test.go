@@ -184,6 +184,7 @@ redis:
   tls: {existingSecret: redis-tls, clientCertificate: true}
   keySecret: {existingSecret: key-secret}
 receipts: {existingSecret: receipts}
+events: {existingSecret: events}
 tls: {existingSecret: tls}
 auth: {tokens: {existingSecret: tokens}}
 admin: {enabled: true}

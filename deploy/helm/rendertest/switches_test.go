@@ -59,6 +59,7 @@ var switches = []struct {
 		{"oidc", "auth: {oidc: {issuer: 'https://login.example.com', audience: fluxgate, existingSecret: oidc, config: {roles-claim: groups}}}"},
 	}},
 	{"receipts", onOff("receipts: {existingSecret: receipts}")},
+	{"events", onOff("events: {existingSecret: events}")},
 	{"autoscaling", onOff("autoscaling: {enabled: true}")},
 	{"budget", onOff("podDisruptionBudget: {enabled: false}")},
 	{"spread", onOff("topologySpread: {enabled: false}")},

@@ -220,6 +220,7 @@ mongo: {enabled: true, uri: 'mongodb://mongo', credentials: {existingSecret: mon
 auth: {tokens: {existingSecret: tokens}}
 tls: {existingSecret: tls}
 receipts: {existingSecret: receipts}
+events: {existingSecret: events}
 admin: {enabled: true}
 rules: {source: git, git: {repo: 'https://git.example.com/r'}}`))
 	var got []string

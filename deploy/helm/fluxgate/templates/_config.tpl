@@ -29,6 +29,8 @@ are among them: config becomes a ConfigMap, which is not for secrets.
   "server.auth.oidc" "auth.oidc"
   "server.drain" "drain"
   "settle.receipt-secret-file" "receipts.existingSecret"
+  "events.webhook" "events.existingSecret"
+  "events.secret-file" "events.secretKey"
 -}}
 {{- range $key, $value := $managed }}
   {{- $at := $.Values.config }}
@@ -231,6 +233,9 @@ error does not show the address.
 {{- if .receipts.existingSecret }}
   {{- $_ := set $derived "settle" (dict "receipt-secret-file" (printf "%s/receipts/%s" $secrets .receipts.key)) }}
 {{- end }}
+{{- if and .events.existingSecret .events.secretKey }}
+  {{- $_ := set $derived "events" (dict "secret-file" (printf "%s/events/%s" $secrets .events.secretKey)) }}
+{{- end }}
 {{- /* JSON, which is YAML: toYaml would write 10485760 as 1.048576e+07. */ -}}
 {{- dict "fluxgate" (mergeOverwrite (dict "log" (dict "format" "json")) (deepCopy .config) $derived) | toPrettyJson }}
 {{- end }}
@@ -283,6 +288,7 @@ error does not show the address.
   "tokens" .auth.tokens.existingSecret
   "oidc" (ternary .auth.oidc.existingSecret "" (ne .auth.oidc.issuer ""))
   "receipts" .receipts.existingSecret
+  "events" .events.existingSecret
 | toJson }}
 {{- end }}
 {{- end -}}
