@@ -137,6 +137,7 @@ func decodeBand(o *object) Band {
 		RefillTokens: o.integer("refillTokens"),
 		Timezone:     o.text("timezone"),
 		Hold:         o.period("hold"),
+		WarnAt:       o.percents("warnAt"),
 	}
 	if o.get("refillTokens") != nil && b.RefillTokens == 0 {
 		o.at("refillTokens").add(CodeOutOfRange, "must be at least 1")
