@@ -37,6 +37,6 @@ func (unavailableStore) Reset(context.Context, store.Reset) (bool, error) {
 	return false, ErrNotConnected
 }
 func (unavailableStore) Warn(context.Context, *store.Warning) error { return ErrNotConnected }
-func (s unavailableStore) Salt() []byte  { return s.salt }
-func (s unavailableStore) Gateways() int { return s.servers }
-func (unavailableStore) Close() error    { return nil }
+func (s unavailableStore) Salt() []byte                             { return s.salt }
+func (s unavailableStore) Gateways() int                            { return s.servers }
+func (unavailableStore) Close() error                               { return nil }
