@@ -43,6 +43,7 @@ type compiledRule struct {
 	quotas         *quotas           // nil without
 	prices         map[string]*Price // by model; nil for a rule that counts requests
 	slots          bool              // a band limits how many requests there are at the same time
+	warns          bool              // a band has warnAt
 	names          []string          // of the bands
 	fields         []keyfield.Field
 	// byAddress is whether a request without a part of the key counts by its address instead.
@@ -117,7 +118,7 @@ func compileRule(rule *rules.Rule) (r compiledRule, err error) {
 		!slices.ContainsFunc(r.fields, func(f keyfield.Field) bool { return f.Kind == keyfield.IP })
 	r.byAPIKey = slices.ContainsFunc(r.fields, func(f keyfield.Field) bool { return f.Kind == keyfield.APIKey })
 	for _, b := range rule.Bands {
-		r.slots = r.slots || b.Kind == rules.Concurrency
+		r.slots, r.warns = r.slots || b.Kind == rules.Concurrency, r.warns || b.WarnAt != (rules.Percents{})
 		r.names = append(r.names, b.Name())
 	}
 	err = r.use(rule.Bands)

@@ -17,6 +17,7 @@ type evaluation struct {
 	demands []store.Demand
 	outcome store.Outcome
 	peek    bool
+	warns   bool // one of the rules does
 	// reqs are the requests of the demands, if there are several: see [Engine.CheckAll].
 	reqs []*Request
 

@@ -49,6 +49,7 @@ type Engine struct {
 	observer        Observer
 	amend           func(context.Context, *Request) error
 	overrides       *Overrides
+	warnings        warnings
 }
 
 // New returns an engine that decides by rule sets and counts in a store. If several processes
@@ -272,6 +273,9 @@ func (e *Engine) addDemand(ctx context.Context, r *keyedRule, req *Request, v *e
 		p.waits = p.waits || !r.shadow
 	}
 	p.enforced = p.enforced || !r.shadow
+	if v.warns = v.warns || r.warns; r.warns && e.warnings.named {
+		e.nameCaller(r, key, req)
+	}
 	v.rules = append(v.rules, appliedRule{r, price})
 	v.demands = append(v.demands, demand)
 	return nil
@@ -320,6 +324,9 @@ func (e *Engine) take(ctx context.Context, v *evaluation, a applyResult) (Decisi
 		v.outcome.Decide(v.demands)
 	} else {
 		e.noteLevels(v)
+		if v.warns && !v.peek {
+			e.warn(ctx, v)
+		}
 	}
 	failed, degraded := e.applyFailureModes(ctx, v, held)
 	if failed != nil && ctx.Err() != nil {

@@ -155,7 +155,7 @@ func (e *Engine) chargeUnits(u *localUse, units []int64) (charged, uncharged int
 			takes, actual, places = append(takes, t), append(actual, cost), append(places, i)
 		}
 	}
-	settled, err := e.store.Settle(ctx, takes, actual)
+	settled, err := e.settleInStore(ctx, takes, actual)
 	if err != nil {
 		e.storeFailed(ctx, err)
 		return 0, asked, err

@@ -194,7 +194,7 @@ func (e *Engine) takeTogether(ctx context.Context, t *together) (Decision, error
 func (e *Engine) takeDebits(ctx context.Context, t *together) error {
 	v := t.v
 	v.outcome.Prepare(v.demands)
-	used := &evaluation{}
+	used := &evaluation{warns: v.warns}
 	var places []int
 	for i := range v.demands {
 		v.outcome.Results[i].Status = store.NotAsked

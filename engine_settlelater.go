@@ -147,7 +147,7 @@ func (e *Engine) settleShared(ctx context.Context, all []correction, settled []s
 	for k := range all {
 		takes[k], actual[k] = all[k].take, all[k].actual
 	}
-	done, err := e.store.Settle(ctx, takes, actual)
+	done, err := e.settleInStore(ctx, takes, actual)
 	for k := range min(len(done), len(all)) {
 		if done[k].NotSent != nil && !e.settleLater(&all[k]) {
 			err = errors.Join(err, done[k].NotSent)
@@ -185,7 +185,7 @@ func (e *Engine) settleLater(one *correction) bool {
 func (e *Engine) settleAgain(one *correction) {
 	ctx, cancel := context.WithTimeout(context.Background(), giveBackTimeout)
 	defer cancel()
-	settled, err := e.store.Settle(ctx, store.Takes{one.take}, []int64{one.actual})
+	settled, err := e.settleInStore(ctx, store.Takes{one.take}, []int64{one.actual})
 	e.carryover.waiting.Add(-1)
 	switch {
 	case err != nil:

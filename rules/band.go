@@ -3,6 +3,7 @@ package rules
 import (
 	"hash/fnv"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/fluxgate/fluxgate/internal/bucket"
@@ -52,9 +53,27 @@ type Band struct {
 	Timezone string
 	// Hold is how long a request that is never settled holds a slot of a Concurrency band.
 	Hold time.Duration
+	// WarnAt are percentages of the capacity of a Quota or a SlidingWindow. When a bucket has
+	// used one of them, the engine adds a warning to the store.
+	WarnAt Percents
 
 	// currency is that of the capacity and the refill as they were written. Bands of rules have none.
 	currency string
+}
+
+// Percents are up to four percentages, the lowest first. Those that are 0 are not used.
+type Percents [4]int
+
+// String writes the percentages, such as 80%, 100%.
+func (p Percents) String() string { return strings.Join(p.texts(), ", ") }
+
+func (p Percents) texts() (texts []string) {
+	for _, percent := range p {
+		if percent != 0 {
+			texts = append(texts, strconv.Itoa(percent)+"%")
+		}
+	}
+	return texts
 }
 
 // PerSecond is a band of n tokens a second, with a burst of n.

@@ -98,6 +98,9 @@ func TestDiff_EveryField(t *testing.T) {
 		"Bands.Timezone": {func(r *rules.Rule) {
 			r.Bands[0] = rules.Band{Capacity: 2, Kind: rules.Quota, Period: "day", Timezone: "Asia/Tokyo"}
 		}, `bands[0]  > {"capacity":2,"kind":"quota","period":"day","timezone":"Asia/Tokyo"} | bands[hourly] {"capacity":2,"refill":"1h"} > `},
+		"Bands.WarnAt": {func(r *rules.Rule) {
+			r.Bands[0] = rules.Band{Capacity: 2, Kind: rules.Quota, Period: "day", WarnAt: rules.Percents{80, 100}}
+		}, `bands[0]  > {"capacity":2,"kind":"quota","period":"day","timezone":"UTC","warnAt":["80%","100%"]} | bands[hourly] {"capacity":2,"refill":"1h"} > `},
 		"Bands.Hold": {func(r *rules.Rule) {
 			r.Bands[0] = rules.Band{Label: "hourly", Capacity: 2, Kind: rules.Concurrency, Hold: 90 * time.Second}
 		}, `bands[hourly].hold  > "90s" | bands[hourly].kind "token-bucket" > "concurrency" | bands[hourly].refill "1h" > `},

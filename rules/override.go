@@ -192,7 +192,7 @@ func (r *Rule) Overridden(times Times, bands []Band) ([]Band, error) {
 			}
 			given.currency = ""
 			given.Kind, b.Kind = cmp.Or(given.Kind, TokenBucket), cmp.Or(b.Kind, TokenBucket)
-			b.Capacity, b.RefillTokens = given.Capacity, given.RefillTokens
+			b.Capacity, b.RefillTokens, given.WarnAt = given.Capacity, given.RefillTokens, b.WarnAt
 			if given != *b {
 				return nil, fmt.Errorf("band %d has another label, kind or period than %s of the rule",
 					i, printable.Quote(r.Bands[i].Name()))
@@ -245,7 +245,13 @@ func (o *Override) Check() error {
 	}
 	if len(o.Bands) > 0 {
 		var found problems
-		validateBands(&Rule{Bands: o.Bands}, reporter{found: &found}.at("bands"))
+		in := reporter{found: &found}.at("bands")
+		validateBands(&Rule{Bands: o.Bands}, in)
+		for i := range o.Bands {
+			if o.Bands[i].WarnAt != (Percents{}) {
+				in.at(i, "warnAt").add(CodeInconsistent, "is not possible in an override: the percentages of the rule apply")
+			}
+		}
 		if err := found.err(o.RuleSetID); err != nil {
 			return err
 		}

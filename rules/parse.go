@@ -71,6 +71,7 @@ type BandDocument struct {
 	Period        string   `json:"period,omitempty" doc:"Of a quota: second, minute, ... or year. Of a sliding window: such as 1m."`
 	Timezone      string   `json:"timezone,omitempty" doc:"Of a quota: the IANA time zone of its calendar. The default is UTC."`
 	Hold          string   `json:"hold,omitempty" doc:"Of concurrent requests: how long one that is not settled holds its slot."`
+	WarnAt        []string `json:"warnAt,omitempty" nullable:"false" doc:"Of a quota or a sliding window: the percentages of the capacity at which a warning is sent, such as 80%."`
 }
 
 // MarshalJSON writes the rule in the shape that [Parse] reads.
@@ -105,7 +106,7 @@ func unlessZero(at *time.Time) *time.Time {
 }
 
 func newBandDocument(b Band) BandDocument {
-	d := BandDocument{Kind: b.Kind, Label: b.Label, Capacity: b.Capacity}
+	d := BandDocument{Kind: b.Kind, Label: b.Label, Capacity: b.Capacity, WarnAt: b.WarnAt.texts()}
 	switch {
 	case b.Kind == Quota:
 		d.Period, d.Timezone = string(b.Period), b.Timezone

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -152,6 +153,28 @@ func (o *object) list(name, want string) []any {
 		o.at(name).add(CodeWrongType, "must be %s, not %s", want, typeOf(value))
 	}
 	return list
+}
+
+// percents reads ["80%", 100]. It is zero if one cannot be read.
+func (o *object) percents(name string) (all Percents) {
+	list := o.list(name, "a list of percentages such as 80%")
+	if !checkLength(o.at(name), len(list), len(all)) {
+		return Percents{}
+	}
+	for i, v := range list {
+		percent, ok := wholeNumber(v)
+		if s, isText := v.(string); isText {
+			digits, unit := strings.CutSuffix(s, "%")
+			n, err := strconv.ParseUint(digits, 10, 7)
+			percent, ok = int64(n), unit && err == nil
+		}
+		if !ok || percent == 0 {
+			o.at(name, i).add(CodeInvalidValue, "must be a whole percentage such as 80%%, not %s", showText(v))
+			return Percents{}
+		}
+		all[i] = int(percent)
+	}
+	return all
 }
 
 // listOf is a list that may also be written as one string under another name.

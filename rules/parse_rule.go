@@ -144,6 +144,7 @@ func decodeBand(o *object, measure string) Band {
 		Label:    o.text("label"),
 		Timezone: o.text("timezone"),
 		Hold:     o.period("hold"),
+		WarnAt:   o.percents("warnAt"),
 	}
 	b.Capacity, b.RefillTokens = o.tokens("capacity", measure, &b), o.tokens("refillTokens", measure, &b)
 	if o.get("refillTokens") != nil && b.RefillTokens == 0 {

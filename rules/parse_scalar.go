@@ -22,6 +22,14 @@ func show(value any) string {
 	return fmt.Sprint(value)
 }
 
+// showText is show for a value that may be a string to be shown.
+func showText(value any) string {
+	if s, ok := value.(string); ok {
+		return printable.Quote(s)
+	}
+	return show(value)
+}
+
 func typeOf(value any) string {
 	switch value.(type) {
 	case nil:

@@ -7,14 +7,15 @@ import (
 
 // What servers understand in rules and buckets, beside the kinds of limits.
 const (
-	featureUntil = "until"
+	featureUntil  = "until"
+	featureWarnAt = "warnAt"
 	// FeatureOverrides is needed by overrides.
 	FeatureOverrides = "overrides"
 )
 
 // Understood returns what this version understands and another may not. Servers report it, so
 // that nothing is written that a part of the fleet cannot read.
-func Understood() []string { return append(kinds(), featureUntil, FeatureOverrides) }
+func Understood() []string { return append(kinds(), featureUntil, featureWarnAt, FeatureOverrides) }
 
 func kinds() []string {
 	return []string{string(TokenBucket), string(Quota), string(SlidingWindow), string(Concurrency)}
@@ -42,6 +43,9 @@ func (s *Set) Needs() (needs []string) {
 		}
 		for _, band := range s.rules[i].Bands {
 			add(string(cmp.Or(band.Kind, TokenBucket)))
+			if band.WarnAt != (Percents{}) {
+				add(featureWarnAt)
+			}
 		}
 	}
 	return needs

@@ -231,6 +231,15 @@ func validateKind(b *Band, in reporter) {
 	refuse(b.RefillTokens != 0 && (b.Kind == Quota || b.Kind == Concurrency || b.Kind == SlidingWindow), "refillTokens")
 	refuse(b.Period != "" && b.Kind != Quota, "period")
 	refuse(b.Timezone != "" && b.Kind != Quota, "timezone")
+	refuse(b.WarnAt != Percents{} && b.Kind != Quota && b.Kind != SlidingWindow, "warnAt")
+	last := 0
+	for i := range b.WarnAt.texts() {
+		if p := b.WarnAt[i]; p <= last || p > 100 {
+			in.at("warnAt", i).add(CodeOutOfRange, "must be from 1%% to 100%% and above the one before it, not %d%%", p)
+			break
+		}
+		last = b.WarnAt[i]
+	}
 }
 
 func checkEnum[T ~string](in reporter, value T, known ...T) {

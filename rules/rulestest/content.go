@@ -52,7 +52,7 @@ func fullRules(id string) []rules.Rule {
 		Bands: []rules.Band{
 			{Kind: rules.TokenBucket, Label: "burst", Capacity: 20, RefillTokens: 7, Refill: 100 * time.Millisecond},
 			{Label: "per-day", Capacity: 1_000_000, Refill: 24 * time.Hour},
-			{Kind: rules.Quota, Label: "plan", Capacity: 10_000, Period: "month", Timezone: "Asia/Kathmandu"},
+			{Kind: rules.Quota, Label: "plan", Capacity: 10_000, Period: "month", Timezone: "Asia/Kathmandu", WarnAt: rules.Percents{1, 80, 100}},
 			{Kind: rules.Quota, Capacity: 500_000_000_000, Period: "year"},
 			{Kind: rules.SlidingWindow, Label: "any-minute", Capacity: 100, Refill: time.Minute},
 			{Kind: rules.Concurrency, Label: "slots", Capacity: 20, Hold: 30 * time.Second},

@@ -195,6 +195,9 @@ func (p *Plane) use(ctx context.Context, buckets store.Store, local store.Fallba
 	if c.NeedsDefaultRuleSet() {
 		options = append(options, fluxgate.WithRuleSet(c.RateLimit.DefaultRuleSetID))
 	}
+	if c.Events.Identities {
+		options = append(options, fluxgate.WithNamedWarnings())
+	}
 	if local != nil {
 		options = append(options, fluxgate.WithFallback(local))
 	}

@@ -41,7 +41,28 @@ type View = bucket.View
 func Settle(t *store.Taken, state *State, actual, now int64) (s store.Settlement, changed bool) {
 	booked := bucket.Booking{Cost: t.Cost, At: t.At, Due: t.Due, Holder: t.Holder}
 	tokens, changed := state.Settle(t.Bands, booked, t.Correction(actual), now)
-	return Settlement(tokens), changed
+	s = Settlement(tokens)
+	s.Level = Level(t.Bands, state, now)
+	return s, changed
+}
+
+// Level returns the levels of quotas and sliding windows in a state, for [store.Settlement].
+// It returns nil if no band is one.
+func Level(bands []store.ExactBand, state *State, now int64) (level *store.Result) {
+	var view View
+	for i := range bands {
+		b := bands[i]
+		if b.Kind != bucket.Quota && b.Kind != bucket.Window {
+			continue
+		}
+		if level == nil {
+			state.View(bands, now, &view)
+			level = &store.Result{Now: now, Bands: make([]store.BandResult, len(bands))}
+		}
+		b.Unit = max(1, b.Unit) // 0 in a settlement of other bands: a token of these kinds is one unit
+		reportBand(&b, i, &view, bands, level)
+	}
+	return level
 }
 
 // Settlement converts tokens that came back, or were charged if negative, to a
@@ -121,8 +142,12 @@ func Take(d *store.Demand, view *View, result *store.Result) (changed bool) {
 // Report writes the remaining tokens into the result.
 func Report(bands []store.ExactBand, view *View, result *store.Result) {
 	for i := range bands {
-		result.Bands[i].Remaining = bands[i].Remaining(view.Levels[i])
-		result.Bands[i].Owed = bands[i].Owed(view.Levels[i])
-		result.Bands[i].FullAfter = time.Duration(view.FullAfterOf(bands, i)) * time.Microsecond
+		reportBand(&bands[i], i, view, bands, result)
 	}
+}
+
+func reportBand(b *store.ExactBand, i int, view *View, bands []store.ExactBand, result *store.Result) {
+	result.Bands[i].Remaining = b.Remaining(view.Levels[i])
+	result.Bands[i].Owed = b.Owed(view.Levels[i])
+	result.Bands[i].FullAfter = time.Duration(view.FullAfterOf(bands, i)) * time.Microsecond
 }

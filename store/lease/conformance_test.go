@@ -22,7 +22,7 @@ func TestConformance(t *testing.T) {
 			return lease.New(buckets, lease.Config{Now: steady.Now, Go: func(call func()) { call() }})
 		}
 		return storetest.Backend{
-			Store: gateway(t),
+			Store: gateway(t), Warnings: buckets,
 			Advance: func(d time.Duration) {
 				clock.Advance(d)
 				steady.Advance(max(0, d)) // that of a gateway does not step back

@@ -14,7 +14,7 @@ func open(t testing.TB) storetest.Backend {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return storetest.Backend{Store: store, Advance: clock.Advance}
+	return storetest.Backend{Store: store, Warnings: store, Advance: clock.Advance}
 }
 
 func TestStore_Conformance(t *testing.T) { storetest.Run(t, open) }

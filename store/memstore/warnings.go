@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	maxMarks    = 50_000 // of two generations each
-	maxPending  = 10_000
-	maxRecent   = 200
-	clockStep   = int64(time.Second / time.Microsecond) // as staleFor
+	maxMarks   = 50_000 // of two generations each
+	maxPending = 10_000
+	maxRecent  = 200
+	clockStep  = int64(time.Second / time.Microsecond) // as staleFor
 )
 
 // warnings are the warnings of a store, and when the mark of each ends. The last maxMarks marks

@@ -121,9 +121,13 @@ func (c *scriptCall) read(reply string) (rest string, err error) {
 		if r.op != opSettle {
 			continue
 		}
-		r.now, r.tokens = now, r.tokens[:0]
-		for range r.takes {
+		r.now, r.tokens, r.settled = now, r.tokens[:0], make([]*store.Result, len(r.takes))
+		for i := range r.takes {
 			r.tokens = append(r.tokens, a.number())
+			if r.reportsLevel(i) {
+				state, _ := a.value() // empty if it cannot be read
+				r.settled[i] = bucketmath.Level(r.takes[i].Bands, &state, now)
+			}
 		}
 	}
 	if a.bad {

@@ -41,10 +41,13 @@ const patience = 10 * time.Second
 func conformance(t *testing.T, uri string) {
 	storetest.Run(t, func(t testing.TB) storetest.Backend {
 		clock := storetest.NewClock()
-		gateway := func(t testing.TB) store.Store {
+		open := func(t testing.TB) *Store {
 			return openStore(t, uri, Config{Timeout: patience, clock: func() int64 { return clock.Now().UnixMicro() }})
 		}
-		return storetest.Backend{Store: gateway(t), Gateway: gateway, Advance: clock.Advance}
+		s := open(t)
+		return storetest.Backend{
+			Store: s, Warnings: s, Gateway: func(t testing.TB) store.Store { return open(t) }, Advance: clock.Advance,
+		}
 	})
 }
 

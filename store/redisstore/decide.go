@@ -304,10 +304,11 @@ func (s *Store) Settle(ctx context.Context, takes store.Takes, actual []int64) (
 			corrected[i] = max(corrected[i], t.Cost)
 		}
 	}
-	tokens, errs := s.settle(ctx, takes, corrected)
+	tokens, levels, errs := s.settle(ctx, takes, corrected)
 	settled := make([]store.Settlement, len(tokens))
 	for i := range tokens {
 		settled[i] = bucketmath.Settlement(tokens[i])
+		settled[i].Level = levels[i]
 		if notSent(errs[i]) {
 			settled[i].NotSent, errs[i] = errs[i], nil
 		}
@@ -328,7 +329,7 @@ func (s *Store) Extend(ctx context.Context, takes store.Takes) (held []bool, err
 	if err := store.CheckTakes(takes, takes.Same(0)); err != nil {
 		return nil, err
 	}
-	renewed, errs := s.settle(ctx, takes, takes.Same(renewSlots))
+	renewed, _, errs := s.settle(ctx, takes, takes.Same(renewSlots))
 	for _, allSlots := range renewed {
 		held = append(held, allSlots != 0)
 	}
@@ -339,8 +340,10 @@ func (s *Store) Extend(ctx context.Context, takes store.Takes) (held []bool, err
 const renewSlots = -1
 
 // settle corrects takes to their actual costs. It returns for each take the tokens that were
-// given back, negative if they were charged, or an error.
-func (s *Store) settle(ctx context.Context, takes store.Takes, actual []int64) (settled []int64, errs []error) {
+// given back, negative if they were charged, and the levels then, or an error.
+func (s *Store) settle(
+	ctx context.Context, takes store.Takes, actual []int64,
+) (settled []int64, levels []*store.Result, errs []error) {
 	deadline := time.Now().Add(s.config.Timeout)
 	if last, ok := ctx.Deadline(); ok && takes[0].Source == store.FromFallback {
 		deadline = last // no request waits for this settlement, and its answer must not be lost
@@ -369,11 +372,12 @@ func (s *Store) settle(ctx context.Context, takes store.Takes, actual []int64) (
 		errs = append(errs, slices.Repeat([]error{err}, len(r.takes))...)
 		if err != nil {
 			settled = append(settled, make([]int64, len(r.takes))...)
+			levels = append(levels, make([]*store.Result, len(r.takes))...)
 			continue
 		}
-		settled = append(settled, r.tokens...)
+		settled, levels = append(settled, r.tokens...), append(levels, r.settled...)
 	}
-	return settled, errs
+	return settled, levels, errs
 }
 
 func (s *Store) addTake(r *shardRequest, t *store.Taken, actual int64) {
@@ -385,7 +389,7 @@ func (s *Store) addTake(r *shardRequest, t *store.Taken, actual int64) {
 func (s *Store) settleByKey(ctx context.Context, r *shardRequest) error {
 	t := &r.takes[0]
 	var failures []error
-	r.tokens = append(r.tokens[:0], 0)
+	r.tokens, r.settled = append(r.tokens[:0], 0), make([]*store.Result, 1)
 	for i, part := range splitTake(t) {
 		single := newShardRequest(opSettle, r.shard, r.deadline)
 		s.addTake(single, &part, r.actual[0])
@@ -395,6 +399,9 @@ func (s *Store) settleByKey(ctx context.Context, r *shardRequest) error {
 			failures = append(failures, err)
 		case i == 0 || r.actual[0] == renewSlots: // the second key has the slots, and no tokens
 			r.tokens[0] = single.tokens[0]
+			if r.settled[0] = single.settled[0]; r.settled[0] != nil {
+				r.settled[0].Bands = slices.Insert(r.settled[0].Bands, slotBand(t.Bands), store.BandResult{})
+			}
 		}
 	}
 	err := errors.Join(failures...)

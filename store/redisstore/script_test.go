@@ -83,6 +83,7 @@ var scriptCommands = map[string][]string{
 	"TIME": nil, "MGET": nil, "SET": nil, "PSETEX": nil, "DEL": nil, "HSETNX": nil, "HGETALL": nil,
 	"HGET": nil, "HSET": nil, "HDEL": nil, "PUBLISH": nil,
 	"ZADD": nil, "ZCOUNT": nil, "ZREM": nil, "ZSCORE": nil, "ZREMRANGEBYSCORE": nil, "ZRANGEBYSCORE": {"WITHSCORES", "LIMIT"}, "PEXPIRE": nil, "PTTL": nil,
+	"XADD": {"MAXLEN"}, "XLEN": nil,
 }
 
 var (
@@ -156,7 +157,7 @@ func TestStore_Commands(t *testing.T) {
 	}
 	seen := slices.Sorted(maps.Keys(info))
 	t.Logf("the server has seen %v", seen)
-	ours := []string{"hello", "ping", "info", "evalsha", "eval", "getrange", "subscribe", "config|resetstat"}
+	ours := []string{"hello", "ping", "info", "evalsha", "eval", "getrange", "subscribe", "xrange", "xrevrange", "xdel", "config|resetstat"}
 	for command := range scriptCommands {
 		ours = append(ours, strings.ToLower(command))
 	}
@@ -176,6 +177,24 @@ func useEverything(p probe) {
 	if err := p.everything(); err != nil {
 		p.t.Fatal(err)
 	}
+}
+
+// warn adds a warning, and removes it as one that is delivered.
+func (p probe) warn() error {
+	ctx, w := p.t.Context(), store.Warning{Key: p.demand("rule", 1, rules.PerHour(1)).Key, At: 1, Ends: time.Now().Add(time.Hour).UnixMicro()}
+	if err := p.Warn(ctx, &w); err != nil {
+		return err
+	}
+	pending, err := p.PendingWarnings(ctx, 10)
+	recent, err2 := p.RecentWarnings(ctx, 10)
+	_, err3 := p.LeadWarnings(ctx, time.Minute)
+	if err := errors.Join(err, err2, err3, p.DeliveredWarnings(ctx, pending)); err != nil {
+		return err
+	}
+	if len(pending) == 0 || len(recent) == 0 {
+		return fmt.Errorf("pending are %+v, recent %+v", pending, recent)
+	}
+	return nil
 }
 
 func (p probe) everything() error {
@@ -217,6 +236,9 @@ func (p probe) everything() error {
 	}
 	if _, err := p.Reports(ctx, 100); err != nil {
 		return err
+	}
+	if err := p.warn(); err != nil {
+		return fmt.Errorf("warning: %w", err)
 	}
 	if h := p.Health(ctx); !h.Healthy() {
 		return fmt.Errorf("not healthy: %+v", h)

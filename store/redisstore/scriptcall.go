@@ -192,6 +192,9 @@ func (c *scriptCall) addSettle(r *shardRequest, before int) {
 		c.addHolder(before+i+1, r.keys[i], t.Bands, t.Holder)
 		c.settlements = appendDoubles(c.settlements, t.Cost, r.actual[i], t.At)
 		c.settled = append(c.settled, 'd')
+		if r.reportsLevel(i) {
+			c.settled = append(c.settled, "I2c0"...)
+		}
 		for j := range t.Bands {
 			due := t.At
 			if len(t.Due) > j {

@@ -40,10 +40,11 @@ type shardRequest struct {
 	now      int64
 	admitted bool
 	statuses []store.Status
-	levels   []int64        // before the take, band by band
-	states   []bucket.State // instead, of demands whose bands are not all token buckets
-	slots    []int64        // of demands that limit concurrency: how many are held, and when the first ends
-	tokens   []int64        // of a settle, take by take
+	levels   []int64         // before the take, band by band
+	states   []bucket.State  // instead, of demands whose bands are not all token buckets
+	slots    []int64         // of demands that limit concurrency: how many are held, and when the first ends
+	tokens   []int64         // of a settle, take by take
+	settled  []*store.Result // the levels then, nil for takes from token buckets alone
 	// unreadable says that the state of one of the keys cannot be read, and
 	// version what it calls itself.
 	unreadable bool
@@ -64,6 +65,11 @@ func (r *shardRequest) hasOneKey() bool {
 		return len(r.takes[0].Bands) == 1 || slotBand(r.takes[0].Bands) < 0
 	}
 	return len(r.demands[0].Bands) == 1 || slotBand(r.demands[0].Bands) < 0
+}
+
+// reportsLevel reports whether the script answers the state after a settlement.
+func (r *shardRequest) reportsLevel(take int) bool {
+	return r.actual[take] != renewSlots && isMixed(r.takes[take].Bands)
 }
 
 // nothingReadable reports whether no demand of a take or a peek could be

@@ -2,8 +2,10 @@ package storetest_test
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -23,6 +25,7 @@ type plain struct {
 	generations map[[2]string]byte
 	marks       map[string]int64
 	warned      []store.Warning
+	pending     []store.Warning
 	clock       *storetest.Clock
 	fault       string
 }
@@ -36,7 +39,7 @@ func openPlain(fault string) storetest.Backend {
 	if slices.Contains(memoryFaults, fault) {
 		return storetest.Backend{Advance: clock.Advance, Store: &forgetful{Store: buckets, clock: clock, fault: fault, known: map[store.KeyID]refused{}}}
 	}
-	return storetest.Backend{Advance: clock.Advance, Store: buckets}
+	return storetest.Backend{Advance: clock.Advance, Store: buckets, Warnings: buckets}
 }
 
 func (p *plain) is(fault string) bool { return p.fault == fault }
@@ -411,7 +414,11 @@ func (p *plain) Settle(_ context.Context, takes store.Takes, costs []int64) ([]s
 				p.states[p.place(t.Key)] = state
 			}
 		}
-		settled = append(settled, store.Settlement{Returned: max(0, tokens), Charged: max(0, -tokens)})
+		one := store.Settlement{Returned: max(0, tokens), Charged: max(0, -tokens)}
+		if !p.is("reports no levels of settlements") {
+			one.Level = bucketmath.Level(t.Bands, &state, now)
+		}
+		settled = append(settled, one)
 	}
 	return settled, nil
 }
@@ -445,15 +452,49 @@ func (p *plain) Extend(_ context.Context, takes store.Takes) (held []bool, err e
 func (p *plain) Warn(_ context.Context, w *store.Warning) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	own := *w
+	own, now := *w, p.clock.Now().UnixMicro()
+	if p.is("warns once for all capacities") {
+		own.Capacity = 0
+	}
 	id := p.place(w.Key)
+	if p.is("does not warn again after a reset") {
+		id = w.Key.ID
+	}
 	mark := own.Identify(id.String())
-	if ends := p.marks[mark]; ends > p.clock.Now().UnixMicro() || ends >= own.Ends {
+	if p.is("keeps marks beyond the period") {
+		mark = fmt.Sprint(id, own.Band, own.Percent, own.Capacity)
+	}
+	own.Capacity = w.Capacity
+	ends, known := p.marks[mark]
+	if ends > own.Ends && !p.is("keeps marks when the clock steps back") {
+		ends = own.Ends
+		p.marks[mark] = ends
+	}
+	if known && (ends > now || ends >= own.Ends || p.is("keeps marks beyond the period")) {
 		return nil
 	}
 	p.marks[mark] = own.Ends
-	p.warned = append(p.warned, own)
+	own.Place = strconv.Itoa(len(p.warned))
+	p.warned, p.pending = append(p.warned, own), append(p.pending, own)
 	return nil
+}
+
+func (p *plain) PendingWarnings(_ context.Context, most int) ([]store.Warning, error) {
+	return slices.Clone(p.pending[:min(most, len(p.pending))]), nil
+}
+
+func (p *plain) DeliveredWarnings(_ context.Context, delivered []store.Warning) error {
+	if p.is("delivers warnings again") {
+		return nil
+	}
+	p.pending = slices.DeleteFunc(p.pending, func(w store.Warning) bool { return slices.Contains(delivered, w) })
+	return nil
+}
+
+func (p *plain) RecentWarnings(context.Context, int) ([]store.Warning, error) {
+	recent := slices.Clone(p.warned)
+	slices.Reverse(recent)
+	return recent, nil
 }
 
 func (p *plain) Reset(_ context.Context, what store.Reset) (bool, error) {

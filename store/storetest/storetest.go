@@ -32,6 +32,8 @@ type Backend struct {
 	// Gateway opens another gateway to the same buckets, on the same clock. The suite
 	// does not close it. Nil means that Store serves as each gateway.
 	Gateway func(t testing.TB) store.Store
+	// Warnings are those of the store. Nil skips the checks of warnings.
+	Warnings Warnings
 	// Leases are the bounds of gateways that take tokens ahead. The zero value is that
 	// of gateways that do not.
 	Leases Leases
@@ -78,7 +80,7 @@ func Checks() []Check {
 	for _, group := range [][]Check{
 		exactChecks, rejectionChecks, atomicChecks, expiryChecks, changeChecks, ruleChangeChecks,
 		identityChecks, clockChecks, costChecks, waitChecks, settleChecks, minChecks, overdraftChecks, countingChecks,
-		resetChecks, concurrencyChecks, kindChecks, holderChecks, memoryChecks, leaseChecks,
+		resetChecks, concurrencyChecks, kindChecks, holderChecks, memoryChecks, leaseChecks, warningChecks,
 	} {
 		all = append(all, group...)
 	}

@@ -96,6 +96,12 @@ var faults = map[string]string{
 	"writes all bands to renew slots":           "concurrency is renewed and other bands stay as they are",
 	"counts slots of refused requests":          "concurrency of a request that is refused is not held",
 	"waits for a clock that stepped back":       "concurrency takes slots back when the clock has stepped back",
+	"warns once for all capacities":             "warnings are one for each bucket, band, percent and capacity",
+	"keeps marks beyond the period":             "warnings of a quota return in the next period, and late ones are kept",
+	"keeps marks when the clock steps back":     "warnings of a window return after a period, also if the clock steps back",
+	"does not warn again after a reset":         "warnings return after a reset of the rule",
+	"delivers warnings again":                   "warnings are pending until they are delivered, in their order",
+	"reports no levels of settlements":          "settle reports the levels of quotas and windows",
 	"reads and writes apart":                    "concurrent callers get the capacity and not a token more",
 }
 

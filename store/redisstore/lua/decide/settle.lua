@@ -1,12 +1,16 @@
 -- settle.lua: the settlement of a take.
 
 -- Corrects a take to its actual cost, and returns the tokens that came back, or negative were
--- charged. Tokens that could be handed out twice do not come back.
+-- charged. Tokens that could be handed out twice do not come back. Of a list that is mixed it
+-- also returns the value then.
 function shared.settle(k, list, cost, actual, taken_at, due, holder)
   local state = open(k, list)
-  if unreadable[k] then return 0 end
+  if unreadable[k] then return 0, string.char(unreadable[k]) end
   if actual == -1 and not list.mixed then return 1 end -- there are no slots to renew
-  if state.records then return kinds.settle(k, state, list, cost, actual, taken_at, due, holder) end
+  if state.records then
+    local tokens = kinds.settle(k, state, list, cost, actual, taken_at, due, holder)
+    return tokens, list.mixed and kinds.pack(k, state)
+  end
   local difference, changed, held = cost - actual, false, hold_of(k, state)
   local tokens = difference
   for i = 1, list.count do

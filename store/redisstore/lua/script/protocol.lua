@@ -47,7 +47,9 @@
 --            the value before the take, and per band that limits concurrency two doubles: how
 --            many hold a slot, and when the first of them loses it if there is none left
 --          then per settlement
---            double tokens: given back, or negative charged; 1 if all slots were renewed
+--            double tokens: given back, or negative charged; 1 if all slots were renewed;
+--            and where not all bands are token buckets and no slots are renewed, uint16 length
+--            and the value after the settlement
 --          and where the time was passed in, per key a double: the moment in ms it
 --          would expire, 0 for one that was deleted, -1 for one that was not written.
 --

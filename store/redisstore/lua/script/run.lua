@@ -29,8 +29,13 @@ if settlement_count > 0 then
     k, l, cost, actual, taken_at, pos = unpack_from('<I2I2ddd', input, pos)
     local list, due = lists[l], {}
     for i = 1, list.count do due[i], pos = unpack_from('<d', input, pos) end
+    local tokens, value = shared.settle(k, list, cost, actual, taken_at, due, holders[demand_count + number])
     said = said + 1
-    values[said] = shared.settle(k, list, cost, actual, taken_at, due, holders[demand_count + number])
+    values[said] = tokens
+    if list.mixed and actual ~= -1 then
+      values[said + 1], values[said + 2] = #value, value
+      said = said + 2
+    end
   end
 end
 
