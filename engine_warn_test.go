@@ -162,6 +162,18 @@ func TestWarn_RuleChanges(t *testing.T) {
 	w.want("monthly 100% 500/500")
 }
 
+// After a reset of its rule a bucket is warned of again.
+func TestWarn_Reset(t *testing.T) {
+	w := newWarner(t, perUser(budget()))
+	for range 2 {
+		w.spend("ann", 400)
+		w.want("monthly 80% 400/500")
+		if err := w.Reset(t.Context(), store.Key{RuleSet: "api", Rule: "standard"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // The thresholds are of the capacity that an override gives, for takes and settlements.
 func TestWarn_Overrides(t *testing.T) {
 	o := newOverridden(t, perUser(budget()))
