@@ -155,7 +155,7 @@ type threshold struct {
 func (s *spec) reached(f *Fact, b *BucketFact, exact *store.ExactBand, used int64, until time.Duration) (all []threshold) {
 	version, known := f.Version, f.Kind == StoreTook && f.Check > 0 && !f.Charge
 	if !known {
-		version, known = s.versionOf(f.Gateway, f.At, until)
+		version, known = s.rulesOfGateway(f.Gateway, f.At, until)
 	}
 	if !known {
 		return nil
@@ -184,8 +184,8 @@ func (s *spec) reached(f *Fact, b *BucketFact, exact *store.ExactBand, used int6
 	return all
 }
 
-// versionOf is the version of the rules of a gateway, if that does not change in a time.
-func (s *spec) versionOf(gateway int, from, to time.Duration) (version int, known bool) {
+// rulesOfGateway is the version of the rules of a gateway, if that does not change in a time.
+func (s *spec) rulesOfGateway(gateway int, from, to time.Duration) (version int, known bool) {
 	known = true
 	for i := range s.facts {
 		f := &s.facts[i]
