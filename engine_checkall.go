@@ -15,7 +15,8 @@ import (
 // Envoy. Either all of them take tokens, or none does. Costs of requests in the same bucket
 // add up. CheckAll returns the decision for all of them, which has the receipt, and one
 // decision for each request by its own rules. The latter may be allowed although nothing
-// was taken, because another request was rejected.
+// was taken, because another request was rejected. They have no receipt; of a single request
+// both decisions are the same.
 //
 // All requests must name the same rule set. A request with Peek takes nothing and must
 // have a Cost of 0. [WithKnownRuleSets] does not apply: the removal of a domain of Envoy
@@ -34,7 +35,12 @@ func (e *Engine) CheckAll(ctx context.Context, reqs []Request) (Decision, []Deci
 }
 
 func (e *Engine) checkAll(ctx context.Context, reqs []Request, each []Decision) (Decision, error) {
-	t := together{parts: make([]part, len(reqs)), v: newEvaluation(len(reqs))}
+	var one [1]part // on the stack, as its place: most calls have one request
+	var places [1]int
+	t := together{parts: one[:], places: places[:0], v: newEvaluation(len(reqs))}
+	if len(reqs) > 1 {
+		t.parts = make([]part, len(reqs))
+	}
 	t.v.peek = true
 	for i := range reqs {
 		if err := e.prepare(ctx, &reqs[i]); err != nil {
@@ -227,8 +233,11 @@ var neverFits = func() *keyedRule {
 // decisionOf is the decision for one part by its own rules. all is the decision for all
 // parts.
 func (e *Engine) decisionOf(t *together, p *part, all *Decision) Decision {
-	if p.decided {
+	switch {
+	case p.decided:
 		return p.decision
+	case len(t.parts) == 1:
+		return *all
 	}
 	own := newEvaluation(p.to - p.from)
 	own.peek = true // the receipt is that of all parts

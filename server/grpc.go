@@ -88,7 +88,10 @@ func (g *grpcServer) options() []grpc.ServerOption {
 		}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 		grpc.InTapHandle(endable), grpc.ReadBufferSize(readAhead),
-		grpc.ChainUnaryInterceptor(a.watch.metrics.Call, a.watch.tracing.Call),
+		grpc.ChainUnaryInterceptor(a.watch.metrics.Call),
+	}
+	if a.watch.tracing.Enabled() {
+		options = append(options, grpc.ChainUnaryInterceptor(a.watch.tracing.Call))
 	}
 	if a.edge.usesTLS("grpc") {
 		options = append(options, grpc.Creds(credentials.NewTLS(a.edge.certs.config(http2))))

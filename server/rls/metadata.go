@@ -25,8 +25,11 @@ func (c *call) passedMetadata() []byte {
 			}
 		}
 	}
+	if len(all) == 0 {
+		return nil
+	}
 	fields, err := structpb.NewStruct(all)
-	if err != nil || len(all) == 0 {
+	if err != nil {
 		return nil
 	}
 	encoded, err := proto.Marshal(fields)

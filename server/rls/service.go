@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
@@ -122,7 +121,7 @@ func (s *Service) failed(ctx context.Context, err error) error {
 // call is a call while it is decided.
 type call struct {
 	reqs      []fluxgate.Request
-	refunds   []bool
+	refunds   uint64              // has a bit for each that gives back
 	decisions []fluxgate.Decision // of each descriptor
 	all       fluxgate.Decision   // of those that are no refunds
 	// refundFailed is why something was not given back, in a call that is decided
@@ -132,7 +131,7 @@ type call struct {
 
 func newCall(ruleSet string, r *request) (*call, error) {
 	n := len(r.descriptors)
-	c := &call{reqs: make([]fluxgate.Request, n), refunds: make([]bool, n)}
+	c := &call{reqs: make([]fluxgate.Request, n)}
 	for i := range r.descriptors {
 		d := &r.descriptors[i]
 		hits := max(1, r.hits)
@@ -143,7 +142,9 @@ func newCall(ruleSet string, r *request) (*call, error) {
 			return nil, fmt.Errorf("descriptor %d has no entry", i)
 		}
 		c.reqs[i] = fluxgate.Request{RuleSet: ruleSet, Descriptor: d.entries, Cost: hits, Peek: hits == 0}
-		c.refunds[i] = d.negative && hits > 0
+		if d.negative && hits > 0 {
+			c.refunds |= 1 << i
+		}
 		if d.limit != nil {
 			band, err := d.limit.band()
 			if err != nil {
@@ -155,14 +156,16 @@ func newCall(ruleSet string, r *request) (*call, error) {
 	return c, nil
 }
 
+func (c *call) isRefund(i int) bool { return c.refunds&(1<<i) != 0 }
+
 // decide takes for all descriptors, and gives back for those with negative hits unless
 // the call is refused.
 func (c *call) decide(ctx context.Context, limiter Limiter) error {
 	taking := c.reqs
-	if slices.Contains(c.refunds, true) {
+	if c.refunds != 0 {
 		taking = nil
 		for i := range c.reqs {
-			if !c.refunds[i] {
+			if !c.isRefund(i) {
 				taking = append(taking, c.reqs[i])
 			}
 		}
@@ -180,7 +183,7 @@ func (c *call) decide(ctx context.Context, limiter Limiter) error {
 	each := make([]fluxgate.Decision, len(c.reqs))
 	for i := range c.reqs {
 		switch {
-		case !c.refunds[i]:
+		case !c.isRefund(i):
 			each[i], c.decisions = c.decisions[0], c.decisions[1:]
 		case c.all.Allowed:
 			d, err := limiter.Refund(ctx, &c.reqs[i])

@@ -22,12 +22,9 @@ func (m *Metrics) Call(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	return answer, err
 }
 
-// Call creates a span for each gRPC call, as a child of the span in traceparent. Servers
+// Call creates a span for each gRPC call if tracing is enabled, as a child of the span in traceparent. Servers
 // accept calls of known methods only, so the name is never what a caller sends.
 func (t *Tracing) Call(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-	if !t.Enabled() {
-		return next(ctx, req)
-	}
 	parent := propagation.MapCarrier{}
 	for _, field := range propagator.Fields() {
 		for _, value := range metadata.ValueFromIncomingContext(ctx, field) {

@@ -40,16 +40,15 @@ func (s *Store) SetLevel(d *store.Demand, r *store.Result) {
 	}
 	switch {
 	case full > 0:
-		var state bucket.State
-		if e != nil {
-			state.Slots = e.state.Slots[:0]
+		if e == nil {
+			e = shard.add(id, target{d.Key.RuleSet, d.Key.Rule}, now, now+full)
 		}
-		state.Store(d.Bands, &view)
-		for k := range state.Slots {
-			state.Slots[k].Shared = true
+		e.state.Slots = e.state.Slots[:0]
+		e.state.Store(d.Bands, &view)
+		for k := range e.state.Slots {
+			e.state.Slots[k].Shared = true
 		}
-		e = shard.keep(e, id, &d.Key, &state)
-		e.seen = r.Now
+		e.full, e.seen = e.state.At+e.state.FullAfter(), r.Now
 	case e != nil:
 		e.forget()
 	}

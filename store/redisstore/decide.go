@@ -114,7 +114,7 @@ func (s *Store) newRequest(op byte, shard int, demands []store.Demand, places []
 		r.demands = append(r.demands, demands[from])
 	}
 	for i := range r.demands {
-		r.keys = append(r.keys, s.names.keyOf(&r.demands[i].Key, r.demands[i].Bands, g))
+		r.addKey(&s.names, &r.demands[i].Key, r.demands[i].Bands, g)
 	}
 	return r
 }
@@ -382,7 +382,7 @@ func (s *Store) settle(
 
 func (s *Store) addTake(r *shardRequest, t *store.Taken, actual int64) {
 	r.takes, r.actual = append(r.takes, *t), append(r.actual, actual)
-	r.keys = append(r.keys, s.names.keyOf(&t.Key, t.Bands, s.fleet.generations()))
+	r.addKey(&s.names, &t.Key, t.Bands, s.fleet.generations())
 }
 
 // settleByKey settles a take whose two keys are on two nodes during a migration.

@@ -126,15 +126,22 @@ func (c *watchedConn) Close() error {
 // likeSocket returns a connection that wraps another, with its SyscallConn if that is a
 // socket: go-redis checks idle ones.
 func likeSocket(c, wrapped net.Conn) net.Conn {
-	type socket = syscall.Conn
-	if s, ok := wrapped.(socket); ok {
-		return struct {
-			net.Conn
-			socket
-		}{c, s}
+	if s, ok := wrapped.(syscall.Conn); ok {
+		if raw, err := s.SyscallConn(); err == nil {
+			return struct {
+				net.Conn
+				socket
+			}{c, socket{raw}}
+		}
 	}
 	return c
 }
+
+// socket returns the same value each time: go-redis asks for it with every call.
+type socket struct{ raw syscall.RawConn }
+
+// SyscallConn implements [syscall.Conn].
+func (s socket) SyscallConn() (syscall.RawConn, error) { return s.raw, nil }
 
 // address is where the latest dials lead, empty before the first.
 func (d *dials) address() string {

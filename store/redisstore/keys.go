@@ -31,19 +31,11 @@ func (n *names) shard(id store.KeyID) int {
 	return int(binary.LittleEndian.Uint64(id[:8]) % uint64(len(n.tags)))
 }
 
-// keyOf is the key of a bucket set with these bands: of its holders if they are all it has.
-func (n *names) keyOf(k *store.Key, bands []store.ExactBand, g generations) string {
-	name := n.key(k, g)
-	if len(bands) == 1 && slotBand(bands) == 0 {
-		return holdersOf(name)
-	}
-	return name
-}
-
 // key is a key's name.
-func (n *names) key(k *store.Key, g generations) string {
-	var space [128]byte
-	b := append(space[:0], n.prefix...)
+func (n *names) key(k *store.Key, g generations) string { return string(n.appendKey(nil, k, g)) }
+
+func (n *names) appendKey(b []byte, k *store.Key, g generations) []byte {
+	b = append(b, n.prefix...)
 	b = append(b, '{')
 	b = append(b, n.tags[n.shard(k.ID)]...)
 	b = append(b, '}', ':')
@@ -51,11 +43,13 @@ func (n *names) key(k *store.Key, g generations) string {
 	if len(g) > 0 {
 		b = g.append(b, k)
 	}
-	return string(b)
+	return b
 }
 
+const holdersSuffix = ":holders"
+
 // holdersOf is the key of the requests that hold slots of a bucket set, in its slot.
-func holdersOf(key string) string { return key + ":holders" }
+func holdersOf(key string) string { return key + holdersSuffix }
 
 // probe is a key in the slot of a shard. It does not exist.
 func (n *names) probe(shard int) string { return n.prefix + "{" + n.tags[shard] + "}:probe" }

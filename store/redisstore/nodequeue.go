@@ -102,8 +102,9 @@ func (q *nodeQueue) pump() {
 // serve makes calls. It stays alive when there are none, since a new goroutine
 // would spend a quarter of a call's time on growing its stack.
 func (q *nodeQueue) serve() {
+	var memory callMemory
 	for {
-		q.run()
+		q.run(&memory)
 		q.mu.Lock()
 		if q.idle >= eagerCalls {
 			q.mu.Unlock()
@@ -164,9 +165,10 @@ func (q *nodeQueue) arm(wait time.Duration) {
 // callers have left or timed out, and returns its number of keys. Calls are
 // small enough to be answered while the next is decided, and larger if much is
 // waiting. The lock is held.
-func (q *nodeQueue) cut() (batch []*shardRequest, keys int) {
+func (q *nodeQueue) cut(batch []*shardRequest) (_ []*shardRequest, keys int) {
 	most := min(max(goodKeys, q.waiting/2), maxKeys)
-	batch = make([]*shardRequest, 0, min(len(q.queue), most))
+	clear(batch)
+	batch = batch[:0]
 	n, now := 0, time.Now()
 	for _, r := range q.queue {
 		if keys+len(r.keys) > most && len(batch) > 0 {
@@ -189,16 +191,23 @@ func (q *nodeQueue) cut() (batch []*shardRequest, keys int) {
 	return batch, keys
 }
 
+// callMemory is the memory of a goroutine that makes calls.
+type callMemory struct {
+	batch    []*shardRequest
+	groups   []*scriptCall
+	commands []*redis.StringCmd
+}
+
 // run sends a batch and then, for as long as there is one waiting, the next.
-func (q *nodeQueue) run() {
+func (q *nodeQueue) run(m *callMemory) {
 	// Requests that become ready together, such as those of a batch of the server,
 	// arrive one after the other. Let them share this call: the scheduler would
 	// run it before the second arrives.
 	runtime.Gosched()
 	q.mu.Lock()
 	q.gathering = false
-	batch, keys := q.cut()
-	if len(batch) == 0 {
+	var keys int
+	if m.batch, keys = q.cut(m.batch); len(m.batch) == 0 {
 		q.calls--
 		q.mu.Unlock()
 		return
@@ -208,9 +217,9 @@ func (q *nodeQueue) run() {
 	q.mu.Unlock()
 	for {
 		start := time.Now()
-		answeredAll := q.send(batch)
+		answeredAll := q.send(m)
 		elapsed := time.Since(start)
-		if len(batch) > 1 {
+		if len(m.batch) > 1 {
 			// The callers that were just answered often send the next request
 			// at once. Let them, so that they share the next call instead of
 			// the one after.
@@ -226,8 +235,7 @@ func (q *nodeQueue) run() {
 			q.store.work.Go(q.connectMore)
 		}
 		q.keysOut -= keys
-		batch, keys = q.cut()
-		if len(batch) == 0 {
+		if m.batch, keys = q.cut(m.batch); len(m.batch) == 0 {
 			q.calls--
 			q.mu.Unlock()
 			return

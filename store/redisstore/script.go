@@ -13,9 +13,12 @@ var decideModules embed.FS
 // decideScript is assembled from modules. Each sees the local variables of those before it. Those
 // in lua/decide and lua/kinds are functions of their own, which are called where a call needs them.
 var decideScript = modules("constants", "script/protocol", "script/refill", "script/values") +
+	"local function define_takes(shared)\n" +
+	modules("constants", "kinds/shared", "kinds/period", "kinds/slot", "kinds/fast") +
+	"return takes\nend\n" +
 	"local function define_kinds(shared)\n" +
-	modules("constants", "kinds/records", "kinds/carry", "kinds/steps", "kinds/holders",
-		"kinds/views", "kinds/settle", "kinds/fast") +
+	modules("constants", "kinds/shared", "kinds/period", "kinds/slot", "kinds/records", "kinds/carry", "kinds/steps",
+		"kinds/holders", "kinds/views", "kinds/settle") +
 	"shared.kinds = kinds\nreturn kinds\nend\n" +
 	"local function define_decide(shared)\n" +
 	modules("constants", "decide/states", "decide/request", "decide/settle") +

@@ -17,12 +17,12 @@ var callPool = sync.Pool{New: func() any { return new(scriptCall) }}
 
 // send sends a batch to the node, as one call, or in a cluster as one for each
 // shard in one round trip. It reports whether all were answered.
-func (q *nodeQueue) send(batch []*shardRequest) (all bool) {
+func (q *nodeQueue) send(m *callMemory) (all bool) {
 	all = true
-	groups := q.store.group(batch)
+	groups := q.store.group(m.batch, m.groups[:0])
 	// A context that ends, not only a deadline: nothing else bounds the wait
 	// for a connection that is neither opened nor refused.
-	start, deadline := time.Now(), latest(batch)
+	start, deadline := time.Now(), latest(m.batch)
 	// Half of the timeout at least: its requests may have waited here for most of their
 	// time, and a call that is given up costs a connection.
 	if least := start.Add(q.store.config.Timeout / 2); deadline.Before(least) {
@@ -30,17 +30,18 @@ func (q *nodeQueue) send(batch []*shardRequest) (all bool) {
 	}
 	ctx, cancel := context.WithDeadline(context.Background(), deadline)
 	defer cancel()
-	commands := make([]*redis.Cmd, len(groups))
+	commands := m.commands[:0]
 	client, scripts := q.client.Load(), q.scripts.Load()
-	for i, c := range groups {
+	for _, c := range groups {
 		c.build(q.store.now())
-		commands[i] = redis.NewCmd(ctx, c.args...)
+		commands = append(commands, redis.NewStringCmd(ctx, c.args...))
 	}
+	m.groups, m.commands = groups, commands
 	process(ctx, client, groups, commands)
 	var failure error
 	answered := false
 	for i, c := range groups {
-		reply, err := commands[i].Text()
+		reply, err := commands[i].Result()
 		if resultOf(err) == noScript {
 			reply, err = q.heal(ctx, client, c, scripts)
 		}
@@ -72,7 +73,7 @@ func (q *nodeQueue) send(batch []*shardRequest) (all bool) {
 }
 
 // process sends the commands in one round trip.
-func process(ctx context.Context, client *redis.Client, groups []*scriptCall, commands []*redis.Cmd) {
+func process(ctx context.Context, client *redis.Client, groups []*scriptCall, commands []*redis.StringCmd) {
 	if len(commands) == 1 && !groups[0].batch[0].asking {
 		_ = client.Process(ctx, commands[0]) // the command has the error
 		return
@@ -118,9 +119,9 @@ func (q *nodeQueue) logLoaded() {
 }
 
 func one(ctx context.Context, client *redis.Client, c *scriptCall, args []any) (string, error) {
-	command := redis.NewCmd(ctx, args...)
-	process(ctx, client, []*scriptCall{c}, []*redis.Cmd{command})
-	return command.Text()
+	command := redis.NewStringCmd(ctx, args...)
+	process(ctx, client, []*scriptCall{c}, []*redis.StringCmd{command})
+	return command.Result()
 }
 
 // deliver gives the requests of a call their result: the answer, another try

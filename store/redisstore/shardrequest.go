@@ -4,6 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/fluxgate/fluxgate/internal/bucket"
 	"github.com/fluxgate/fluxgate/store"
@@ -26,6 +27,7 @@ type shardRequest struct {
 	op       byte
 	shard    int
 	keys     []string
+	names    []byte         // of the keys
 	demands  []store.Demand // of a take or a peek
 	takes    []store.Taken  // of a settle
 	actual   []int64        // costs of a settle, take by take
@@ -54,6 +56,18 @@ type shardRequest struct {
 	state atomic.Int32
 	done  chan struct{} // has room for the answer
 	timer *time.Timer   // of its caller
+}
+
+// addKey adds the key of a bucket set with these bands: of its holders if they are all it has.
+// The string shares the memory of the request, which is not used again while a call has it.
+func (r *shardRequest) addKey(n *names, k *store.Key, bands []store.ExactBand, g generations) {
+	begin := len(r.names)
+	r.names = n.appendKey(r.names, k, g)
+	if len(bands) == 1 && slotBand(bands) == 0 {
+		r.names = append(r.names, holdersSuffix...)
+	}
+	name := r.names[begin:]
+	r.keys = append(r.keys, unsafe.String(&name[0], len(name))) //nolint:gosec // see above
 }
 
 // hasOneKey reports whether a request names one key.
@@ -110,7 +124,7 @@ func (r *shardRequest) recycle() {
 	clear(r.keys)
 	clear(r.demands)
 	*r = shardRequest{
-		keys: r.keys[:0], demands: r.demands[:0], statuses: r.statuses[:0], levels: r.levels[:0], done: r.done, timer: r.timer,
+		keys: r.keys[:0], names: r.names[:0], demands: r.demands[:0], statuses: r.statuses[:0], levels: r.levels[:0], done: r.done, timer: r.timer,
 	}
 	shardRequests.Put(r)
 }

@@ -258,8 +258,7 @@ func (t *topology) close() error {
 
 // group makes the calls for a batch: one, or in a cluster one for each shard,
 // and one for each request that must be alone.
-func (s *Store) group(batch []*shardRequest) []*scriptCall {
-	var groups []*scriptCall
+func (s *Store) group(batch []*shardRequest, groups []*scriptCall) []*scriptCall {
 	for _, r := range batch {
 		var c *scriptCall
 		for _, g := range groups {

@@ -78,7 +78,7 @@ func TestValue_Fields(t *testing.T) {
 				}
 			}
 			script := fmt.Sprintf("local shared = { now = %d, hold = {}, regained = function() return 0 end }\n", takenAt) +
-				modules("constants", "kinds/records") +
+				modules("constants", "kinds/shared", "kinds/records") +
 				"local state = kinds.read(1, ARGV[1])\nlocal r = state.records[1]\nstate.raw = nil\n" +
 				"return { shared.hold[1], r.since or 0, kinds.pack(1, state), " + strings.Join(fields, ", ") + " }"
 			got, err := client.Eval(t.Context(), script, nil, value).Slice()

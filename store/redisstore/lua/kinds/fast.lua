@@ -1,5 +1,8 @@
--- fast.lua: fast paths for takes from one band of another kind, as in decide/fast.lua. They return
--- the number of values of the answer.
+-- fast.lua: fast paths for takes from one band of another kind, as in script/fast.lua. They return
+-- the number of values of the answer. They are a function of their own, define_takes, because
+-- the other modules in this folder take longer to define than some takes.
+
+local takes = {}
 
 -- The value of one quota after a take in the period of its value, or nil if it has to be
 -- decided as others, and the value before.
@@ -27,7 +30,7 @@ local function quota_after(b, value, cost)
 end
 
 -- One quota of one key.
-kinds.take[QUOTA] = function(d, said)
+takes[QUOTA] = function(d, said)
   local k, b = demands[d + 1], lists[demands[d + 2]][1]
   local after, value = quota_after(b, stored[k], demands[d + 4])
   if not after then return false end
@@ -39,7 +42,7 @@ end
 -- One quota of each of several keys. The new values are kept by demand, and written if all
 -- fit.
 local after, after_expires, after_lifetime = {}, {}, {}
-function kinds.take_quotas(asked, d, said)
+function takes.several_quotas(asked, d, said)
   local n, e = said + 1, d -- the first is whether it is admitted
   for j = 1, asked do
     local b, value = lists[demands[e + 2]][1], nil
@@ -59,7 +62,7 @@ end
 
 -- One window of one key. The counts of its slots stay packed: those that have left are
 -- cut off, and the newest changes.
-kinds.take[WINDOW] = function(d, said)
+takes[WINDOW] = function(d, said)
   local k, list, cost = demands[d + 1], lists[demands[d + 2]], demands[d + 4]
   local b, value, used, count, older = list[1], stored[k] or '', 0, 0, nil
   local current = b.current
@@ -94,7 +97,7 @@ kinds.take[WINDOW] = function(d, said)
 end
 
 -- One slot of one key.
-kinds.take[CONCURRENCY] = function(d, said)
+takes[CONCURRENCY] = function(d, said)
   local b, cost, holder = lists[demands[d + 2]][1], demands[d + 4], holders[d / 6 + 1]
   if cost == 0 or not holder.id then return false end
   local at = call('ZSCORE', KEYS[holder.k], 'at')

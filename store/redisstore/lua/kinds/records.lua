@@ -1,5 +1,4 @@
--- records.lua: the records of a state, from and to its value. The modules in this folder are the
--- body of the function define_kinds, whose parameter has what they share with the script.
+-- records.lua: the records of a state, from and to its value.
 --
 -- The state of a key then has records, brought to now. A record is a list of tag, used, limit,
 -- and the rest by its kind. since is set in those that are kept: a take did not ask for them.
@@ -12,17 +11,12 @@ local MAX = 9007199254740992 -- 2^53
 -- Where a record has the rate of a token bucket; the end of the period of a quota, and how
 -- long one lasts at most; the number of the newest slot, the length and the counts of a window.
 local RATE, END, LONGEST, NEWEST, LENGTH, COUNTS = 4, 4, 5, 4, 5, 6
-local call, pack, unpack_from = redis.call, struct.pack, struct.unpack
-local rep, byte, format, sub, floor, fmod = string.rep, string.byte, string.format, string.sub, math.floor, math.fmod
+local byte, floor, fmod = string.byte, math.floor, math.fmod
 
-local now, time_is_passed_in = shared.now, shared.time_is_passed_in
-local lists, holders, demands = shared.lists, shared.holders, shared.demands
-local stored, hold, full_at = shared.stored, shared.hold, shared.full_at
-local values, levels, waits, views = shared.values, shared.levels, shared.waits, shared.views
+local hold, full_at, levels, waits, views = shared.hold, shared.full_at, shared.levels, shared.waits, shared.views
 local regained, moment_of, given_back = shared.regained, shared.moment_of, shared.given_back
-local expiry_of, write = shared.expiry_of, shared.write
 
-local kinds = { take = {} }
+local kinds = {}
 
 local function kind_of(tag) return floor(tag / IDS) % 16 end
 local function tick_of(tag) return 1000 ^ (floor(tag / TICKS) % 8) end

@@ -24,26 +24,31 @@ local function used_once(list, cost)
   return list.value, list.expires, list.lifetime
 end
 
+-- The value of one band after a take, when it expires, and the level before.
+local function band_after(list, cost, value)
+  if #value ~= 33 then return false end
+  local b = list[1]
+  local version, written, tag, used, limit, rate = unpack_from('<BI7I4I7I7I7', value)
+  if version ~= VERSION or tag ~= b.tag or limit ~= b.limit or rate ~= b.rate or written > now then return false end
+  local level = used - regained(rate, b.tick, written, now)
+  if level < 0 then level = 0 end
+  local after = level + cost * b.unit
+  if after > limit or cost == 0 then return false end
+  local expires, lifetime = expiry_of(moment_of(rate, b.tick, after))
+  return pack('<BI7I4I7I7I7', VERSION, now, tag, after, limit, rate), expires, lifetime, level
+end
+
 -- One band of one key.
 local function take_one(d)
   local k, list, cost = demands[d + 1], lists[demands[d + 2]], demands[d + 4]
-  local stored_value, level, value, expires, lifetime = stored[k], 0, nil, nil, nil
-  if stored_value then
-    if #stored_value ~= 33 then return false end
-    local b = list[1]
-    local version, written, tag, used, limit, rate = unpack_from('<BI7I4I7I7I7', stored_value)
-    if version ~= VERSION or tag ~= b.tag or limit ~= b.limit or rate ~= b.rate or written > now then return false end
-    level = used - regained(rate, b.tick, written, now)
-    if level < 0 then level = 0 end
-    local after = level + cost * b.unit
-    if after > limit or cost == 0 then return false end
-    value = pack('<BI7I4I7I7I7', VERSION, now, tag, after, limit, rate)
-    expires, lifetime = expiry_of(moment_of(rate, b.tick, after))
+  local value, expires, lifetime, level = stored[k], nil, nil, nil
+  if value then
+    value, expires, lifetime, level = band_after(list, cost, value)
   else
     value, expires, lifetime = used_once(list, cost)
-    if not value then return false end
   end
-  values[said + 1], values[said + 2], values[said + 3] = 1, OK, level
+  if not value then return false end
+  values[said + 1], values[said + 2], values[said + 3] = 1, OK, level or 0
   said = said + 3
   write(k, value, expires, lifetime)
   return true
@@ -58,7 +63,11 @@ local function take_several(asked, d)
     local bands = list.count
     n = n + 1
     values[n] = OK
-    if stored_value then
+    if stored_value and bands == 1 then
+      n = n + 1
+      after[j], after_expires[j], after_lifetime[j], values[n] = band_after(list, cost, stored_value)
+      if not after[j] then return false end
+    elseif stored_value then
       if #stored_value ~= 8 + 25 * bands or byte(stored_value) ~= VERSION or cost == 0 then return false end
       local state = { unpack_from(value_format(bands), stored_value) }
       local written, full, p = state[2], now, 3

@@ -1,7 +1,7 @@
 -- run.lua: the requests of a call, one after the other, and then its settlements. It writes what
 -- they changed, and returns the answer.
 
-local d = 0
+local d, takes = 0, nil
 for r = 1, 2 * request_count, 2 do
   local op, asked, done = requests[r], requests[r + 1], false
   if op == TAKE_ALONE then
@@ -11,10 +11,11 @@ for r = 1, 2 * request_count, 2 do
       done = take_several(asked, d)
     end
   elseif op == TAKE_KIND then
+    takes = takes or define_takes(shared)
     if asked == 1 then
-      done = shared.kinds.take[lists[demands[d + 2]][1].kind](d, said)
+      done = takes[lists[demands[d + 2]][1].kind](d, said)
     else
-      done = shared.kinds.take_quotas(asked, d, said)
+      done = takes.several_quotas(asked, d, said)
     end
     if done then said = done end
   end

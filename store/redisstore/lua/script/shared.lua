@@ -9,4 +9,3 @@ local shared = {
   hold = {}, full_at = {}, levels = {}, waits = {}, views = {}, -- see decide/states.lua
   stored = stored, value_format = value_format, expiry_of = expiry_of, write = write,
 }
-if any_mixed then define_kinds(shared) end

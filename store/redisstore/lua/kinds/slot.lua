@@ -1,0 +1,13 @@
+-- slot.lua: a slot of a concurrency band.
+
+-- Gives a slot until a moment, or renews it. The set expires some time after the last end, so
+-- that its expiry need not be renewed with every slot. Holders that have lost their slots are
+-- removed then.
+local function hold_slot(b, holder, till)
+  call('ZADD', KEYS[holder.k], format('%.0f', -now), 'at', format('%.0f', till), holder.id)
+  local left = till - now
+  if not time_is_passed_in and call('PTTL', KEYS[holder.k]) * 1000 < left then
+    call('PEXPIRE', KEYS[holder.k], format('%d', 2 * left / 1000 + 1))
+    call('ZREMRANGEBYSCORE', KEYS[holder.k], '(0', format('%.0f', now))
+  end
+end
