@@ -138,6 +138,6 @@ type Mongo struct {
 	// the default.
 	Database string `key:"database"`
 	// Collection is the collection with the rules. The other collections are named
-	// after it: for rate_limit_rules that of overrides is rate_limit_overrides.
+	// after it.
 	Collection string `key:"collection"`
 }
