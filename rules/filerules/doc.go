@@ -19,7 +19,7 @@
 //   - All or nothing. While any file has a problem, no new content is returned:
 //     [Source.Load] and [Source.Revisions] return an error, and the rules in
 //     effect stay. The [*Error] has every problem of every file, with line and
-//     caret.
+//     column.
 //   - No half-written file. New content is used when it has not changed for
 //     [Config.Settle]. Writing to another name and renaming is safer: a writer
 //     that pauses for longer leaves a shorter YAML file, which may be valid.
@@ -28,7 +28,7 @@
 //     and an empty file are errors.
 //   - The revision is a hash of the content: all servers with the same rules have
 //     the same one, and comments and layout do not matter.
-//   - Errors show no API keys: they quote no line that may have one.
+//   - Errors show no API keys: they quote no line.
 //   - Everything is bounded: size and number of files, depth of documents, and
 //     length of errors.
 //
