@@ -35,15 +35,4 @@
 // YAML is read as JSON in another layout. Anything else is rejected: anchors and
 // aliases, tags, duplicate keys, numbers such as 0755, 0x10 or 1_000, and unquoted
 // strings with several lines or with a colon and a space.
-//
-// # Overrides
-//
-// [Config.Overrides] is a CSV file of overrides ([rules.ParseOverrides]):
-//
-//	ruleSet,rule,userId,times,until,reason
-//	api-limits,per-user,alice,2.5,2027-01-31T00:00:00Z,a launch
-//
-// It is watched like the files of rules. If it has a problem, the last valid overrides stay
-// in effect. An empty or missing file is a problem, a file with the first line only has no
-// overrides.
 package filerules
