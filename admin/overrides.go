@@ -92,11 +92,6 @@ func (d *Direct) overrides() (rules.OverrideEditor, error) {
 	if editor, ok := d.Editor.(rules.OverrideEditor); ok {
 		return editor, nil
 	}
-	if files, ok := d.Editor.(*readOnly); ok {
-		if source, ok := files.Files.(rules.Overrides); ok {
-			return readOnlyOverrides{source}, nil
-		}
-	}
 	return nil, rules.ErrNoOverrides
 }
 
@@ -182,7 +177,7 @@ func removeEnded(ctx context.Context, source rules.OverrideEditor, ruleSet strin
 		return nil
 	}
 	var moved *rules.OverrideConflictError
-	if _, err = source.PutOverrides(ctx, ruleSet, ended); errors.As(err, &moved) || errors.Is(err, ErrReadOnly) {
+	if _, err = source.PutOverrides(ctx, ruleSet, ended); errors.As(err, &moved) {
 		err = nil // another change has removed them
 	}
 	return err

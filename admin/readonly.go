@@ -9,7 +9,7 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// ErrReadOnly is wrapped by errors about changes to rules and overrides in files.
+// ErrReadOnly is wrapped by errors about changes to rules in files.
 var ErrReadOnly = errors.New("the rules are in files and cannot be changed here; edit the files, they are loaded when saved")
 
 // Files is a rule source of files.
@@ -83,12 +83,4 @@ func (r *readOnly) Version(ctx context.Context, id string, revision int64) (*rul
 		return nil, err
 	}
 	return v, nil
-}
-
-// readOnlyOverrides are the overrides of files.
-type readOnlyOverrides struct{ rules.Overrides }
-
-// PutOverrides implements [rules.OverrideEditor].
-func (readOnlyOverrides) PutOverrides(context.Context, string, []rules.Override) (int64, error) {
-	return 0, ErrReadOnly
 }

@@ -86,31 +86,6 @@ func TestMongoEdit_ThreeServers(t *testing.T) {
 					return true
 				})
 			}
-			overrides := client.Database(name).Collection("rate_limit_overrides")
-			limits := func(limit float64) func() bool {
-				return func() bool {
-					for _, s := range servers {
-						if s.check(t, "acme")["limit"] != limit || s.check(t, "ada")["limit"] != 13.0 {
-							return false
-						}
-					}
-					return true
-				}
-			}
-			time.Sleep(rand.N(interval))
-			if _, err := overrides.InsertOne(t.Context(), bson.M{"_id": "acme", "ruleSetId": "api-limits", "ruleId": "everyone",
-				"identity": bson.M{"userId": "acme"}, "times": 2}); err != nil {
-				t.Fatal(err)
-			}
-			within("all servers have an inserted override", time.Now(), limits(26))
-			if _, err := overrides.UpdateOne(t.Context(), bson.M{"_id": "acme"}, bson.M{"$set": bson.M{"times": 3}}); err != nil {
-				t.Fatal(err)
-			}
-			within("all servers have an edited override", time.Now(), limits(39))
-			if _, err := overrides.DeleteOne(t.Context(), bson.M{"_id": "acme"}); err != nil {
-				t.Fatal(err)
-			}
-			within("no server has a deleted override", time.Now(), limits(13))
 			const named = `document "everyone": bands[0].capacity: must be at least 1`
 			began := edit(-1)
 			within("health names the document", began, func() bool {

@@ -213,20 +213,35 @@ func TestDoctor_EnvoyFiles(t *testing.T) {
 	}
 }
 
-// The doctor names overrides that do not fit their rules, or cannot be read.
+// The doctor names overrides that do not fit their rules.
 func TestDoctor_Overrides(t *testing.T) {
-	dir := t.TempDir()
-	rules := write(t, dir, "rules.yaml", "id: api-limits\nrules:\n  - {id: user, limitScope: USER_ID, bands: [{capacity: 10, refill: 1h}]}\n")
-	for content, says := range map[string]string{
-		"api-limits,user,acme,2":                                   "has 1, and they fit their rules",
-		"api-limits,user,acme,2\napi-limits,gone,acme,2":           "1 of 2 overrides do not fit and are not applied",
-		"api-limits,user,acme,2\napi-limits,user,bolt,99999999999": "1 of 2 overrides do not fit and are not applied",
-		"api-limits,user,acme,many":                                "line 2, column times",
-	} {
-		overrides := write(t, dir, "overrides.csv", "ruleSet,rule,userId,times\n"+content+"\n")
-		_, out, errs := call(t, append([]string{"doctor", "--set", "rules.overrides-file=" + overrides}, inMemory(rules)...)...)
-		if !strings.Contains(tidy(out), says) {
-			t.Errorf("%s: want %q in\n%s%s", content, says, out, errs)
+	var settings []string
+	for _, s := range inRedis(t) {
+		settings = append(settings, "--set", s)
+	}
+	run := func(wantCode int, args ...string) string {
+		t.Helper()
+		code, out, errs := call(t, append(args, settings...)...)
+		if code != wantCode {
+			t.Fatalf("%v: %d\n%s%s", args, code, out, errs)
 		}
+		return tidy(out)
+	}
+	rule := "  - {id: %s, limitScope: USER_ID, bands: [{capacity: 10, refill: 1h}]}\n"
+	apply := func(text string) {
+		t.Helper()
+		file := write(t, t.TempDir(), "rules.yaml", "id: api-limits\nrules:\n"+text)
+		run(exitOK, "rules", "apply", "--direct", "--yes", "--force", "-f", file)
+	}
+	apply(fmt.Sprintf(rule, "user") + fmt.Sprintf(rule, "gone"))
+	for _, id := range []string{"user", "gone"} {
+		run(exitOK, "override", "set", "--direct", "--rule", id, "--caller", "userId=acme", "--times", "2")
+	}
+	if out, says := run(exitOK, "doctor"), "has 2, and they fit their rules"; !strings.Contains(out, says) {
+		t.Errorf("want %q in\n%s", says, out)
+	}
+	apply(fmt.Sprintf(rule, "user"))
+	if out, says := run(exitOK, "doctor"), "1 of 2 overrides do not fit and are not applied"; !strings.Contains(out, says) {
+		t.Errorf("want %q in\n%s", says, out)
 	}
 }

@@ -14,7 +14,7 @@ import (
 type index struct {
 	leaves  []leaf
 	anchors []anchor
-	values  hashTable // (anchor, value) → list
+	values  edges // (anchor, value) → list
 	lists   []candidate
 	// descriptors has the rules that are filed under their descriptor.
 	descriptors descriptorTrie
@@ -158,7 +158,7 @@ func (x *index) appendLines(dst []candidate, id int32, lines []string) []candida
 	}
 	seen := make(map[list]bool, 8)
 	for _, line := range lines {
-		if found := x.values.find(id, x.values.hash(line), line); !seen[found] {
+		if found := x.values.find(id, line); !seen[found] {
 			seen[found] = true
 			dst = x.appendList(dst, found)
 		}
@@ -182,7 +182,7 @@ func (x *index) appendHost(dst []candidate, id int32, host string) []candidate {
 }
 
 func (x *index) appendValue(dst []candidate, id int32, value string) []candidate {
-	return x.appendList(dst, x.values.find(id, x.values.hash(value), value))
+	return x.appendList(dst, x.values.find(id, value))
 }
 
 func (x *index) appendList(dst []candidate, l list) []candidate {

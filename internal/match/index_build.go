@@ -41,15 +41,15 @@ type indexBuilder struct {
 	choices [][]choice // by rule
 	leaves  [][]int32  // by rule
 	index   index
-	values  map[entry]list
+	values  edges
 
 	descriptors descriptorBuilder
 }
 
 func newIndexBuilder(rules []rule, choices [][]choice) *indexBuilder {
 	return &indexBuilder{
-		rules: rules, choices: choices, leaves: make([][]int32, len(rules)), values: make(map[entry]list),
-		descriptors: descriptorBuilder{edges: make(map[entry]int32)},
+		rules: rules, choices: choices, leaves: make([][]int32, len(rules)), values: edges{},
+		descriptors: descriptorBuilder{edges: edges{}},
 	}
 }
 
@@ -93,7 +93,7 @@ func (b *indexBuilder) addLeaf(rules []int32) int32 {
 		if v.kind == byHost {
 			a.longest = max(a.longest, suffixLength(v.value))
 		}
-		b.values[entry{id, v.value}] = b.addList(filed[v])
+		b.values[edge{id, v.value}] = b.addList(filed[v])
 	}
 	p.anchorCount = int32(len(numbers))
 	b.index.leaves = append(b.index.leaves, p)
@@ -156,8 +156,8 @@ func (b *indexBuilder) addList(candidates []candidate) list {
 
 // build returns the index. The builder is used up.
 func (b *indexBuilder) build() index {
-	b.index.values = newHashTable(b.values)
-	b.index.descriptors = descriptorTrie{nodes: b.descriptors.nodes, edges: newHashTable(b.descriptors.edges)}
+	b.index.values = b.values
+	b.index.descriptors = descriptorTrie{nodes: b.descriptors.nodes, edges: b.descriptors.edges}
 	b.index.lists = slices.Clip(b.index.lists)
 	return b.index
 }

@@ -8,7 +8,7 @@ import "slices"
 // rules with the same entries so far ask for.
 type descriptorTrie struct {
 	nodes []descriptorNode
-	edges hashTable // (node, key, value or beginning) → node
+	edges edges // (node, key, value or beginning) → node
 }
 
 type descriptorNode struct {
@@ -22,7 +22,7 @@ type descriptorNode struct {
 }
 
 func (t *descriptorTrie) next(at int32, text string) int32 {
-	return t.edges.find(at, t.edges.hash(text), text)
+	return t.edges.find(at, text)
 }
 
 // appendDescriptor appends the rules that ask for the entries, from a node on. Its depth
@@ -55,7 +55,7 @@ func (x *index) appendDescriptor(dst []candidate, at int32, entries []Descriptor
 // A descriptorBuilder collects descriptors before they are laid out as a trie.
 type descriptorBuilder struct {
 	nodes []descriptorNode
-	edges map[entry]int32
+	edges edges
 }
 
 func (b *descriptorBuilder) addNode() int32 {
@@ -64,10 +64,10 @@ func (b *descriptorBuilder) addNode() int32 {
 }
 
 func (b *descriptorBuilder) child(parent int32, text string) int32 {
-	child, known := b.edges[entry{parent, text}]
+	child, known := b.edges[edge{parent, text}]
 	if !known {
 		child = b.addNode()
-		b.edges[entry{parent, text}] = child
+		b.edges[edge{parent, text}] = child
 	}
 	return child
 }

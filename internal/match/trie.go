@@ -8,7 +8,7 @@ import "strings"
 // memory.
 type trie struct {
 	nodes []node
-	edges hashTable // (node, literal segment) → node
+	edges edges // (node, literal segment) → node
 	// longest is the longest tail behind any "**" that is not endless.
 	longest uint8
 }
@@ -106,8 +106,6 @@ func (t *trie) appendMatches(dst []int32, path string) []int32 {
 type step struct {
 	segment string
 	left    uint8 // segments left, this one included; at most endless
-	hash    uint64
-	hashed  bool
 }
 
 // appendStep appends the nodes that a segment leads to. A node has one parent, so as
@@ -119,10 +117,7 @@ func (t *trie) appendStep(dst, from []int32, s *step) []int32 {
 			continue
 		}
 		if node.literals {
-			if !s.hashed {
-				s.hash, s.hashed = t.edges.hash(s.segment), true
-			}
-			if child := t.edges.find(n, s.hash, s.segment); child != none {
+			if child := t.edges.find(n, s.segment); child != none {
 				dst = append(dst, child)
 			}
 		}
@@ -137,11 +132,11 @@ func (t *trie) appendStep(dst, from []int32, s *step) []int32 {
 type trieBuilder struct {
 	nodes   []node
 	parents []int32 // of each node
-	edges   map[entry]int32
+	edges   edges
 }
 
 func newTrieBuilder() *trieBuilder {
-	b := &trieBuilder{edges: make(map[entry]int32)}
+	b := &trieBuilder{edges: edges{}}
 	b.addNode(none)
 	return b
 }
@@ -180,10 +175,10 @@ func (b *trieBuilder) add(pattern []segment) int32 {
 }
 
 func (b *trieBuilder) addLiteral(parent int32, text string) int32 {
-	child, known := b.edges[entry{parent, text}]
+	child, known := b.edges[edge{parent, text}]
 	if !known {
 		child = b.addNode(parent)
-		b.edges[entry{parent, text}] = child
+		b.edges[edge{parent, text}] = child
 		b.nodes[parent].literals = true
 	}
 	return child
@@ -191,7 +186,7 @@ func (b *trieBuilder) addLiteral(parent int32, text string) int32 {
 
 // build lays the patterns out. The builder is used up.
 func (b *trieBuilder) build() trie {
-	t := trie{nodes: b.nodes, edges: newHashTable(b.edges)}
+	t := trie{nodes: b.nodes, edges: b.edges}
 	b.measureTails()
 	for i := range t.nodes {
 		if a := t.nodes[i].any; a != none && t.nodes[a].tail != endless {

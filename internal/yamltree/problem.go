@@ -18,12 +18,9 @@ type Problem struct {
 	Place string
 	// Message says what is wrong and how to correct it.
 	Message string
-
-	excerpt string // the lines around it, may be empty
 }
 
-// String returns file:line:column, the path and the message, and below them the line with
-// a caret unless it may have a secret.
+// String returns file:line:column, the path and the message.
 func (p Problem) String() string {
 	var b strings.Builder
 	b.WriteString(p.File)
@@ -37,7 +34,6 @@ func (p Problem) String() string {
 		b.WriteString(p.Place + ": ")
 	}
 	b.WriteString(p.Message)
-	b.WriteString(p.excerpt)
 	return b.String()
 }
 

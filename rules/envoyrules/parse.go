@@ -17,7 +17,7 @@ type Remark = filerules.Problem
 // differences from envoyproxy/ratelimit. The error is a [*filerules.Error] with the lines
 // of all problems.
 func Parse(name string, data []byte, o Options) (*rules.Set, []Remark, error) {
-	file, flaws := yamltree.Read(name, data, nil)
+	file, flaws := yamltree.Read(name, data)
 	switch {
 	case len(flaws) > 0:
 	case len(file.Documents) == 0:

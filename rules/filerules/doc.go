@@ -19,7 +19,7 @@
 //   - All or nothing. While any file has a problem, no new content is returned:
 //     [Source.Load] and [Source.Revisions] return an error, and the rules in
 //     effect stay. The [*Error] has every problem of every file, with line and
-//     caret.
+//     column.
 //   - No half-written file. New content is used when it has not changed for
 //     [Config.Settle]. Writing to another name and renaming is safer: a writer
 //     that pauses for longer leaves a shorter YAML file, which may be valid.
@@ -28,22 +28,11 @@
 //     and an empty file are errors.
 //   - The revision is a hash of the content: all servers with the same rules have
 //     the same one, and comments and layout do not matter.
-//   - Errors show no API keys: they quote no line that may have one.
+//   - Errors show no API keys: they quote no line.
 //   - Everything is bounded: size and number of files, depth of documents, and
 //     length of errors.
 //
 // YAML is read as JSON in another layout. Anything else is rejected: anchors and
 // aliases, tags, duplicate keys, numbers such as 0755, 0x10 or 1_000, and unquoted
 // strings with several lines or with a colon and a space.
-//
-// # Overrides
-//
-// [Config.Overrides] is a CSV file of overrides ([rules.ParseOverrides]):
-//
-//	ruleSet,rule,userId,times,until,reason
-//	api-limits,per-user,alice,2.5,2027-01-31T00:00:00Z,a launch
-//
-// It is watched like the files of rules. If it has a problem, the last valid overrides stay
-// in effect. An empty or missing file is a problem, a file with the first line only has no
-// overrides.
 package filerules

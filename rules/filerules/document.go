@@ -41,7 +41,7 @@ type ruleSet struct {
 
 // parse parses a file. Problems are in the document.
 func parse(name string, data []byte) *document {
-	file, flaws := yamltree.Read(name, data, nil)
+	file, flaws := yamltree.Read(name, data)
 	d := &document{file: file}
 	for _, f := range flaws {
 		d.refuse(&yamltree.Node{At: f.At}, nil, "", rules.Problem{Code: rules.CodeSyntax, Subject: name, Message: f.Message})

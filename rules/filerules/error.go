@@ -13,8 +13,7 @@ import (
 const maxProblems = 100
 
 // Problem is one problem in a file. As a string it is file:line:column, the path
-// and the message, and below them the line with a caret unless it may have a
-// secret.
+// and the message.
 type Problem = yamltree.Problem
 
 // Error has the problems of all files, at most 100. It unwraps to a

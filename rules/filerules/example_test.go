@@ -58,11 +58,5 @@ rules:
 	fmt.Println(err)
 	// Output:
 	// api.yaml:6:19: rules[0].bands[0].capacity: must be at least 1
-	//     5 |       - label: per-second
-	//     6 |         capacity: -5
-	//       |                   ^
 	// api.yaml:8:9: rules[0].bands[0].burst: is not a known field
-	//     7 |         refill: 1s
-	//     8 |         burst: 10
-	//       |         ^
 }

@@ -25,21 +25,17 @@ type Config struct {
 	Within string
 	// MaxFiles is the maximum number of files in a folder. 0 means 10,000.
 	MaxFiles int
-	// Overrides is a CSV file of overrides, see [rules.ParseOverrides]. It needs a column
-	// ruleSet. Empty means none.
-	Overrides string
 	// Parse parses files of another format. Nil means [Parse]. Its error should be a
 	// [NewError].
 	Parse func(name string, data []byte) ([]*rules.Set, error)
 }
 
-// Source is a [rules.Source] of files, and of overrides in a file. All of its methods return an error while any file has a
+// Source is a [rules.Source] of files. All of its methods return an error while any file has a
 // problem, even in another rule set: an [*Error].
 type Source struct {
 	rulecontent.Reader
-	path      string
-	config    Config
-	overrides *overrideFile
+	path   string
+	config Config
 
 	pause func(context.Context, time.Duration) error // tests replace it
 
@@ -50,10 +46,7 @@ type Source struct {
 	current, good *state
 }
 
-var (
-	_ rules.Watcher   = (*Source)(nil)
-	_ rules.Overrides = (*Source)(nil)
-)
+var _ rules.Watcher = (*Source)(nil)
 
 // Open returns a source of a file or a folder. It reads nothing yet. The path need
 // not exist: a server may have to start without it.
@@ -66,11 +59,7 @@ func Open(path string, config Config) (*Source, error) {
 	}
 	config.Interval = cmp.Or(config.Interval, 10*time.Second)
 	config.Settle = cmp.Or(config.Settle, 50*time.Millisecond)
-	overrides, err := openOverrides(config.Overrides, config)
-	if err != nil {
-		return nil, err
-	}
-	s := &Source{path: filepath.Clean(path), config: config, lock: make(chan struct{}, 1), pause: background.Sleep, overrides: overrides}
+	s := &Source{path: filepath.Clean(path), config: config, lock: make(chan struct{}, 1), pause: background.Sleep}
 	s.Reader = rulecontent.Reader{Name: "in " + s.path, Read: func(ctx context.Context) (*rulecontent.Content, error) {
 		now, err := s.refresh(ctx)
 		if err != nil {

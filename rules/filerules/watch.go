@@ -29,21 +29,15 @@ type watch struct {
 	source  *Source
 	changed func(id string)
 
-	heads     map[string]rules.Head // as of the last report
-	broken    string                // the error at that time
-	overrides *state                // the file of overrides at that time
+	heads  map[string]rules.Head // as of the last report
+	broken string                // the error at that time
 }
 
 // look reads the files and reports which rule sets differ.
 func (w *watch) look(ctx context.Context) {
 	now, err := w.source.refresh(ctx)
-	overrides, _ := w.source.overrides.update(ctx) // the caller gets its error too
 	if ctx.Err() != nil {
 		return
-	}
-	if w.overrides != overrides {
-		w.overrides = overrides
-		w.changed("")
 	}
 	broken, before := w.broken, w.heads
 	if w.broken = ""; err != nil {

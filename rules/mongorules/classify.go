@@ -56,46 +56,35 @@ var stableIndex = bson.D{{Key: "ruleSetId", Value: 1}, {Key: "_id", Value: 1}}
 // fetchDocuments returns the documents of a rule set, sorted by their bytes. It returns all of
 // them or an error: a missing document would count as a removed rule.
 func (s *Source) fetchDocuments(ctx context.Context, id string) (all []bson.Raw, err error) {
-	// More than a rule set may have: documents may have unknown fields, or no bands.
-	const most, mostBytes = 2 * rules.MaxRules, 4 * rules.MaxDocument
-	size := 0
-	err = s.scan(ctx, "reading the documents of a rule set", s.current().docs, id, func(raw bson.Raw) error {
-		if size += len(raw); size > mostBytes || len(all) == most {
-			return fmt.Errorf("rule set %q has more than %d documents or %d bytes", id, most, mostBytes)
-		}
-		all = append(all, slices.Clone(raw))
-		return nil
-	})
+	all, err = s.scan(ctx, id, stableIndex)
+	var reply mongo.ServerError
+	if errors.As(err, &reply) && reply.HasErrorCode(2) { // BadValue: the index does not exist
+		all, err = s.scan(ctx, id, stableIndex[1:]) // every collection has an index of _id
+	}
 	slices.SortFunc(all, func(a, b bson.Raw) int { return bytes.Compare(a, b) })
 	return all, err
 }
 
-// scan reads all documents of a rule set along the stable index. They are valid during the call.
-func (s *Source) scan(ctx context.Context, doing string, c *mongo.Collection, id string, each func(bson.Raw) error) error {
-	err := s.scanIndex(ctx, doing, c, id, stableIndex, each)
-	var reply mongo.ServerError
-	if errors.As(err, &reply) && reply.HasErrorCode(2) { // BadValue: the index does not exist
-		err = s.scanIndex(ctx, doing, c, id, stableIndex[1:], each) // every collection has an index of _id
-	}
-	return err
-}
-
-func (s *Source) scanIndex(
-	ctx context.Context, doing string, c *mongo.Collection, id string, index bson.D, each func(bson.Raw) error,
-) error {
-	return s.call(ctx, doing, func(ctx context.Context) error {
-		cursor, err := c.Find(ctx, bson.M{"ruleSetId": id}, options.Find().SetHint(index))
+// scan reads the documents of a rule set along an index.
+func (s *Source) scan(ctx context.Context, id string, index bson.D) (all []bson.Raw, err error) {
+	// More than a rule set may have: documents may have unknown fields, or no bands.
+	const most, mostBytes = 2 * rules.MaxRules, 4 * rules.MaxDocument
+	size := 0
+	err = s.call(ctx, "reading the documents of a rule set", func(ctx context.Context) error {
+		cursor, err := s.current().docs.Find(ctx, bson.M{"ruleSetId": id}, options.Find().SetHint(index))
 		if err != nil {
 			return err
 		}
 		defer func() { _ = cursor.Close(ctx) }()
 		for cursor.Next(ctx) {
-			if err := each(cursor.Current); err != nil {
-				return err
+			if size += len(cursor.Current); size > mostBytes || len(all) == most {
+				return fmt.Errorf("rule set %q has more than %d documents or %d bytes", id, most, mostBytes)
 			}
+			all = append(all, slices.Clone(cursor.Current))
 		}
 		return cursor.Err()
 	})
+	return all, err
 }
 
 // digest returns a hash of the documents and the head.

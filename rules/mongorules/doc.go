@@ -14,9 +14,9 @@
 //     there is none, is the rule id. FluxGate inserts documents under the rule
 //     id, or under ruleSetId/ruleId if another document has that _id.
 //
-// Overrides are in two more collections: rate_limit_overrides has one document per
-// override, and rate_limit_overrides_log the same overrides and deletions by revision,
-// which servers read, and one document per rule set with the last revision.
+// Overrides are in rate_limit_rules_overrides: one document per override or deletion, with its
+// revision, and one per rule set with the last revision. They are not edited with other
+// programs.
 //
 // # A change
 //
@@ -62,18 +62,11 @@
 // API keys in plain text are replaced by their digests. Unknown fields are kept.
 // Documents that exist before the first revision become revision 1.
 //
-// # Documents of overrides
+// # A change of overrides
 //
-// A document has ruleSetId, ruleId, identity, times or bands, until and reason. Other
-// programs insert, edit and delete documents; their _id can be anything. The server that
-// holds the lease of the rule set reads them all and imports each difference as a change of
-// that override by the author "external". A document that is not valid changes nothing, and
-// Reconcile of every server returns an error that names it. So does a second document of an
-// override. An API key in plain text is replaced by its digest.
-//
-// A change of overrides is one atomic write of the rule set's document in the log, which has
-// the change until the log and the documents are written. Deletions of the last minute, and at
-// least as many as there are overrides and 1,000 more, stay in the log.
+// A change is one atomic write of the rule set's document, which has the change until its
+// overrides are written. Deletions of the last minute, and at least as many as there are
+// overrides and 1,000 more, are kept.
 //
 // # Limits of documents
 //

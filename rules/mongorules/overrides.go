@@ -25,14 +25,14 @@ const (
 	keepDeleted = time.Minute
 )
 
-// overrideHead is the state of the overrides of a rule set, in the log. Replacing it commits a
-// change.
+// overrideHead is the state of the overrides of a rule set, beside them in one collection. Replacing
+// it commits a change.
 type overrideHead struct {
 	ID       string `bson:"_id"` // the rule set
 	Revision int64  `bson:"revision"`
-	// Synced is the last revision that is in the log and the documents. Readers use it.
+	// Synced is the last revision that is in the collection. Readers use it.
 	Synced int64 `bson:"synced"`
-	// Forgotten is the last revision of a deletion that is not in the log any more.
+	// Forgotten is the last revision of a deletion that is not in the collection any more.
 	Forgotten int64 `bson:"forgotten"`
 	Count     int   `bson:"count"` // of overrides that exist
 	// Mark is a revision that was current at MarkedAt: the next to be Forgotten. Deleted counts
@@ -40,35 +40,22 @@ type overrideHead struct {
 	Mark     int64     `bson:"mark"`
 	MarkedAt time.Time `bson:"markedAt"`
 	Deleted  int       `bson:"deleted"`
-	// Pending are the changes that may not be in the log or the documents yet.
+	// Pending are the changes that may not be in the collection yet.
 	Pending []overrideEntry `bson:"pending,omitempty"`
-	// Problem is why documents are not imported.
-	Problem string `bson:"problem,omitempty"`
 }
 
-// overrideEntry is an override in the log.
+// overrideEntry is an override in the collection.
 type overrideEntry struct {
-	ID        string        `bson:"_id"` // see entryID
-	RuleSetID string        `bson:"ruleSetId"`
-	Revision  int64         `bson:"revision"`
-	Position  string        `bson:"position,omitempty"` // absent if it was deleted
-	Document  string        `bson:"document"`           // as JSON
-	Key       bson.RawValue `bson:"key"`                // the _id of its document
-	// Replaces says that it existed before.
+	ID        string `bson:"_id"` // see entryID
+	RuleSetID string `bson:"ruleSetId"`
+	Revision  int64  `bson:"revision"`
+	Position  string `bson:"position,omitempty"` // absent if it was deleted
+	Document  string `bson:"document"`           // as JSON
+	// Replaces says that it existed before, and is replaced.
 	Replaces bool `bson:"replaces,omitempty"`
-	// Checksum is that of the document which was imported, and Was its field revision. Nothing
-	// else has to be written into that document.
-	Checksum string        `bson:"checksum,omitempty"`
-	Was      bson.RawValue `bson:"was,omitempty"`
 }
 
 func entryID(ruleSet, id string) string { return ruleSet + "/" + id }
-
-// overrideChange is a change of an override, with the document that it is imported from.
-type overrideChange struct {
-	rules.Override
-	from *overrideDocument
-}
 
 // OverrideRevisions implements [rules.Overrides].
 func (s *Source) OverrideRevisions(ctx context.Context, ruleSets []string) (map[string]int64, error) {
@@ -77,7 +64,7 @@ func (s *Source) OverrideRevisions(ctx context.Context, ruleSets []string) (map[
 	if len(ids) == 0 {
 		return revisions, ctx.Err()
 	}
-	heads, err := find[overrideHead](ctx, s, "reading the revisions of overrides", s.current().overrideLog,
+	heads, err := find[overrideHead](ctx, s, "reading the revisions of overrides", s.current().overrides,
 		bson.M{"_id": bson.M{"$in": ids}, "synced": bson.M{"$gt": 0}}, options.Find().SetProjection(bson.M{"synced": 1}))
 	for i := range heads {
 		revisions[heads[i].ID] = heads[i].Synced
@@ -92,7 +79,7 @@ func (s *Source) fetchOverrideHead(ctx context.Context, ruleSet string, opts ...
 	if !rules.ValidID(ruleSet) {
 		return overrideHead{}, ctx.Err()
 	}
-	heads, err := find[overrideHead](ctx, s, "reading the state of the overrides", s.current().overrideLog, bson.M{"_id": ruleSet}, opts...)
+	heads, err := find[overrideHead](ctx, s, "reading the state of the overrides", s.current().overrides, bson.M{"_id": ruleSet}, opts...)
 	if err != nil || len(heads) == 0 {
 		return overrideHead{ID: ruleSet}, err
 	}
@@ -108,8 +95,8 @@ func (s *Source) OverrideChanges(ctx context.Context, ruleSet string, after int6
 	if after > before.Synced {
 		return page, rules.ErrOverridesLost
 	}
-	// Later entries may be in the log before earlier ones.
-	entries, err := find[overrideEntry](ctx, s, "reading changes of overrides", s.current().overrideLog,
+	// Later entries may be there before earlier ones.
+	entries, err := find[overrideEntry](ctx, s, "reading changes of overrides", s.current().overrides,
 		bson.M{"ruleSetId": ruleSet, "revision": bson.M{"$gt": after, "$lte": before.Synced}},
 		options.Find().SetSort(bson.M{"revision": 1}).SetLimit(int64(rules.PageSize(limit))))
 	if err != nil {
@@ -140,7 +127,7 @@ func overridePage(entries []overrideEntry) (page rules.OverridePage) {
 func (e *overrideEntry) decode() (o rules.Override, err error) {
 	err = json.Unmarshal([]byte(e.Document), &o)
 	if err != nil || entryID(e.RuleSetID, o.ID()) != e.ID || o.RuleSetID != e.RuleSetID || o.Deleted != (e.Position == "") {
-		return o, fmt.Errorf("override %.100q in the log cannot be read: write or delete it again", e.ID)
+		return o, fmt.Errorf("override %.100q cannot be read: write or delete it again", e.ID)
 	}
 	o.Revision = e.Revision
 	return o, nil
@@ -148,7 +135,7 @@ func (e *overrideEntry) decode() (o rules.Override, err error) {
 
 // Override implements [rules.Overrides].
 func (s *Source) Override(ctx context.Context, ruleSet, id string) (rules.Override, error) {
-	entries, err := find[overrideEntry](ctx, s, "reading an override", s.current().overrideLog,
+	entries, err := find[overrideEntry](ctx, s, "reading an override", s.current().overrides,
 		bson.M{"_id": entryID(ruleSet, id), "position": bson.M{"$gt": ""}})
 	switch {
 	case err != nil:
@@ -161,7 +148,7 @@ func (s *Source) Override(ctx context.Context, ruleSet, id string) (rules.Overri
 
 // ListOverrides implements [rules.Overrides].
 func (s *Source) ListOverrides(ctx context.Context, ruleSet, after string, limit int) (rules.OverridePage, error) {
-	entries, err := find[overrideEntry](ctx, s, "listing overrides", s.current().overrideLog,
+	entries, err := find[overrideEntry](ctx, s, "listing overrides", s.current().overrides,
 		bson.M{"ruleSetId": ruleSet, "position": bson.M{"$gt": after}},
 		options.Find().SetSort(bson.M{"position": 1}).SetLimit(int64(rules.PageSize(limit))))
 	page := overridePage(entries)

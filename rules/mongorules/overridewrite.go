@@ -11,14 +11,16 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
-	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
 	"github.com/fluxgate/fluxgate/internal/background"
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// PutOverrides implements [rules.OverrideEditor].
-func (s *Source) PutOverrides(ctx context.Context, ruleSet string, changes []rules.Override) (int64, error) {
+// errOverridesChanged is returned for a change whose base was changed meanwhile.
+var errOverridesChanged = errors.New("the overrides change too often")
+
+// PutOverrides implements [rules.OverrideEditor]. Changes are visible when it returns.
+func (s *Source) PutOverrides(ctx context.Context, ruleSet string, changes []rules.Override) (revision int64, err error) {
 	if !rules.ValidID(ruleSet) {
 		return 0, errors.New("the id of the rule set is not valid")
 	}
@@ -31,65 +33,8 @@ func (s *Source) PutOverrides(ctx context.Context, ruleSet string, changes []rul
 		return 0, err
 	}
 	defer unlock()
-	list := make([]overrideChange, len(own))
-	for i := range own {
-		list[i].Override = own[i]
-	}
-	if err := s.importEdited(ctx, ruleSet, list); err != nil {
-		return 0, err
-	}
-	return s.commitOverrides(ctx, ruleSet, list)
-}
-
-// importEdited imports all edits of documents if one of those that change was edited, so that a
-// change overwrites nothing its author has not seen. It replaces a document that is not valid.
-func (s *Source) importEdited(ctx context.Context, ruleSet string, changes []overrideChange) error {
-	entries, err := s.entriesOf(ctx, ruleSet, changes)
-	if err != nil || len(entries) == 0 {
-		return err
-	}
-	keys := make(bson.A, 0, len(entries))
-	for _, e := range entries {
-		if e.Position != "" {
-			keys = append(keys, e.Key)
-		}
-	}
-	documents, err := find[bson.Raw](ctx, s, "reading documents of overrides", s.current().overrides, bson.M{"_id": bson.M{"$in": keys}})
-	edited := func(raw bson.Raw) bool { d := identifyOverride(raw); return !d.untouched() }
-	if err == nil && (len(documents) < len(keys) || slices.ContainsFunc(documents, edited)) {
-		if _, err = s.importOverrides(ctx, ruleSet); errors.Is(err, errInvalidOverrides) {
-			err = nil
-		}
-	}
-	return err
-}
-
-// entriesOf returns the entries of the overrides that change, by their ids, without their
-// documents.
-func (s *Source) entriesOf(ctx context.Context, ruleSet string, changes []overrideChange) (map[string]overrideEntry, error) {
-	ids := make([]string, len(changes))
-	for i := range changes {
-		ids[i] = entryID(ruleSet, changes[i].ID())
-	}
-	return byID(find[overrideEntry](ctx, s, "reading overrides", s.current().overrideLog, bson.M{"_id": bson.M{"$in": ids}},
-		options.Find().SetProjection(bson.M{"document": 0})))
-}
-
-func byID(entries []overrideEntry, err error) (map[string]overrideEntry, error) {
-	all := make(map[string]overrideEntry, len(entries))
-	for _, e := range entries {
-		all[e.ID] = e
-	}
-	return all, err
-}
-
-// errOverridesChanged is returned for a change whose base was changed meanwhile.
-var errOverridesChanged = errors.New("the overrides change too often")
-
-// commitOverrides makes changes. They are visible when this returns.
-func (s *Source) commitOverrides(ctx context.Context, ruleSet string, changes []overrideChange) (revision int64, err error) {
 	for {
-		if revision, err = s.tryOverrides(ctx, ruleSet, changes); !errors.Is(err, errOverridesChanged) {
+		if revision, err = s.tryOverrides(ctx, ruleSet, own); !errors.Is(err, errOverridesChanged) {
 			return revision, err
 		}
 		pause := rand.N(20 * time.Millisecond) //nolint:gosec // writers only have to differ
@@ -99,7 +44,7 @@ func (s *Source) commitOverrides(ctx context.Context, ruleSet string, changes []
 	}
 }
 
-func (s *Source) tryOverrides(ctx context.Context, ruleSet string, changes []overrideChange) (revision int64, err error) {
+func (s *Source) tryOverrides(ctx context.Context, ruleSet string, changes []rules.Override) (revision int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, keepDeleted/2)
 	defer cancel()
 	h, err := s.fetchOverrideHead(ctx, ruleSet)
@@ -109,7 +54,12 @@ func (s *Source) tryOverrides(ctx context.Context, ruleSet string, changes []ove
 	if err != nil {
 		return 0, err
 	}
-	entries, err := s.entriesOf(ctx, ruleSet, changes)
+	ids := make([]string, len(changes))
+	for i := range changes {
+		ids[i] = entryID(ruleSet, changes[i].ID())
+	}
+	entries, err := find[overrideEntry](ctx, s, "reading overrides", s.current().overrides, bson.M{"_id": bson.M{"$in": ids}},
+		options.Find().SetProjection(bson.M{"document": 0}))
 	if err != nil {
 		return 0, err
 	}
@@ -118,7 +68,7 @@ func (s *Source) tryOverrides(ctx context.Context, ruleSet string, changes []ove
 		return h.Revision, err
 	}
 	err = s.call(ctx, "replacing the state of the overrides", func(ctx context.Context) error {
-		result, err := s.current().overrideLog.ReplaceOne(ctx, bson.M{"_id": ruleSet, "revision": h.Revision}, next,
+		result, err := s.current().overrides.ReplaceOne(ctx, bson.M{"_id": ruleSet, "revision": h.Revision}, next,
 			options.Replace().SetUpsert(h.Revision == 0))
 		if mongo.IsDuplicateKeyError(err) || err == nil && result.MatchedCount+result.UpsertedCount == 0 {
 			err = errOverridesChanged
@@ -136,16 +86,19 @@ func (s *Source) tryOverrides(ctx context.Context, ruleSet string, changes []ove
 	return revision, nil
 }
 
-// with returns the head after changes, whose entries in the log are given.
-func (h *overrideHead) with(changes []overrideChange, entries map[string]overrideEntry, at time.Time) (overrideHead, error) {
-	next, removed := *h, 0
-	for i := range changes {
-		o := changes[i].Override
-		was := entries[entryID(h.ID, o.ID())]
-		current := was.Revision
-		if was.Position == "" {
-			current = 0
+// with returns the head after changes of entries.
+func (h *overrideHead) with(changes []rules.Override, entries []overrideEntry, at time.Time) (overrideHead, error) {
+	live := map[string]int64{} // revisions
+	for _, e := range entries {
+		if e.Position != "" {
+			live[e.ID] = e.Revision
 		}
+	}
+	next, removed := *h, 0
+	for _, o := range changes {
+		e := overrideEntry{ID: entryID(h.ID, o.ID()), RuleSetID: h.ID}
+		current := live[e.ID]
+		e.Replaces = current > 0 && !o.Deleted
 		if err := o.CheckBase(current); err != nil {
 			return next, err
 		}
@@ -157,13 +110,16 @@ func (h *overrideHead) with(changes []overrideChange, entries map[string]overrid
 		case current == 0:
 			next.Count++
 		}
+		if !o.Deleted {
+			e.Position = o.Position()
+		}
 		next.Revision++
-		o.Revision, o.At = next.Revision, at.UTC()
-		e, err := newOverrideEntry(&o, changes[i].from, was.Key)
+		o.Revision, o.At, e.Revision = next.Revision, at.UTC(), next.Revision
+		text, err := json.Marshal(o)
 		if err != nil {
 			return next, err
 		}
-		e.Replaces = current > 0 && !o.Deleted
+		e.Document = string(text)
 		next.Pending = append(next.Pending, e)
 	}
 	if next.Count > max(h.Count, rules.MaxOverrides) {
@@ -176,70 +132,53 @@ func (h *overrideHead) with(changes []overrideChange, entries map[string]overrid
 	return next, nil
 }
 
-// newOverrideEntry returns the entry of an override. It has a document with a key, imported from
-// it or not, or none.
-func newOverrideEntry(o *rules.Override, from *overrideDocument, key bson.RawValue) (overrideEntry, error) {
-	e := overrideEntry{ID: entryID(o.RuleSetID, o.ID()), RuleSetID: o.RuleSetID, Revision: o.Revision, Key: key}
-	if !o.Deleted {
-		e.Position = o.Position()
+// completeOverrides writes the changes of a writer that was interrupted.
+func (s *Source) completeOverrides(ctx context.Context, ruleSet string) error {
+	h, err := s.fetchOverrideHead(ctx, ruleSet)
+	if err == nil {
+		err = s.syncOverrides(ctx, &h)
 	}
-	if from != nil {
-		e.Key, e.Checksum, e.Was = from.key(), overrideSum(from.raw, o.ID()), from.raw.Lookup(revisionField)
-	} else if key.IsZero() {
-		e.Key = bson.RawValue{Type: bson.TypeString, Value: bsoncore.AppendString(nil, e.ID)}
-	}
-	text, err := json.Marshal(o)
-	e.Document = string(text)
-	return e, err
+	return err
 }
 
-// syncOverrides writes pending changes into the log and the documents. It can be interrupted at
-// any call and repeated by any server: it deletes and replaces only what is at an earlier
-// revision. A document that a late writer inserts is obsolete, and the next reconciler deletes it.
+// syncOverrides writes pending changes. It can be interrupted at any call and repeated by any
+// server: it deletes and replaces only what is at an earlier revision.
 func (s *Source) syncOverrides(ctx context.Context, h *overrideHead) error {
 	if len(h.Pending) == 0 {
 		return nil
 	}
-	db := s.current()
+	c := s.current().overrides
+	var deletes []mongo.WriteModel
+	if h.Forgotten > 0 {
+		deletes = append(deletes, mongo.NewDeleteManyModel().SetFilter(
+			bson.M{"ruleSetId": h.ID, "position": bson.M{"$exists": false}, "revision": bson.M{"$lte": h.Forgotten}}))
+	}
 	for chunk := range slices.Chunk(h.Pending, s.config.batch) {
-		var ids, keys bson.A
-		var entries, documents []mongo.WriteModel
+		var deleted bson.A // before
+		var writes []mongo.WriteModel
 		for i := range chunk {
 			e := &chunk[i]
 			if e.Replaces {
-				entries = append(entries, mongo.NewReplaceOneModel().SetFilter(h.former(e.ID)).SetReplacement(e))
+				writes = append(writes, mongo.NewReplaceOneModel().SetFilter(h.former(e.ID)).SetReplacement(e))
 			} else {
-				ids, entries = append(ids, e.ID), append(entries, mongo.NewInsertOneModel().SetDocument(e))
-			}
-			if e.Position == "" {
-				keys = append(keys, e.Key)
-				continue
-			}
-			write, err := e.write(h)
-			if err != nil {
-				return err
-			}
-			documents = append(documents, write)
-		}
-		for _, step := range []struct {
-			doing  string
-			in     *mongo.Collection
-			writes []mongo.WriteModel
-		}{
-			{"deleting entries of the log of overrides", db.overrideLog, append(h.deletion(ids), h.forgetting()...)},
-			{"writing the log of overrides", db.overrideLog, entries},
-			{"deleting documents of overrides", db.overrides, h.deletion(keys)},
-			{"writing documents of overrides", db.overrides, documents},
-		} {
-			// A document that exists was written before.
-			if _, err := s.bulkWrite(ctx, step.doing, step.in, step.writes); err != nil {
-				return err
+				deleted, writes = append(deleted, e.ID), append(writes, mongo.NewInsertOneModel().SetDocument(e))
 			}
 		}
+		if len(deleted) > 0 {
+			deletes = append(deletes, mongo.NewDeleteManyModel().SetFilter(h.former(bson.M{"$in": deleted})))
+		}
+		if _, err := s.bulkWrite(ctx, "deleting overrides", c, deletes); err != nil {
+			return err
+		}
+		// One that exists was written before.
+		if _, err := s.bulkWrite(ctx, "writing overrides", c, writes); err != nil {
+			return err
+		}
+		deletes = nil
 	}
 	h.Synced, h.Pending = h.Revision, nil
 	return s.call(ctx, "marking overrides as written", func(ctx context.Context) error {
-		_, err := db.overrideLog.UpdateOne(ctx, bson.M{"_id": h.ID, revisionField: h.Revision},
+		_, err := c.UpdateOne(ctx, bson.M{"_id": h.ID, "revision": h.Revision},
 			bson.M{"$set": bson.M{"synced": h.Revision}, "$unset": bson.M{"pending": ""}})
 		return err
 	})
@@ -247,22 +186,5 @@ func (s *Source) syncOverrides(ctx context.Context, h *overrideHead) error {
 
 // former returns a filter for what is at a revision before the pending ones.
 func (h *overrideHead) former(id any) bson.M {
-	return bson.M{"_id": id, revisionField: bson.M{"$lte": h.Synced}}
-}
-
-// deletion returns the write that deletes what is at a former revision.
-func (h *overrideHead) deletion(ids bson.A) []mongo.WriteModel {
-	if len(ids) == 0 {
-		return nil
-	}
-	return []mongo.WriteModel{mongo.NewDeleteManyModel().SetFilter(h.former(bson.M{"$in": ids}))}
-}
-
-// forgetting returns the write that removes deletions from the log.
-func (h *overrideHead) forgetting() []mongo.WriteModel {
-	if h.Forgotten == 0 {
-		return nil
-	}
-	return []mongo.WriteModel{mongo.NewDeleteManyModel().SetFilter(
-		bson.M{"ruleSetId": h.ID, "position": bson.M{"$exists": false}, revisionField: bson.M{"$lte": h.Forgotten}})}
+	return bson.M{"_id": id, "revision": bson.M{"$lte": h.Synced}}
 }

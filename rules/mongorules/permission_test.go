@@ -79,7 +79,7 @@ func TestIndexes_Forbidden(t *testing.T) {
 	}
 	s.makeIndexes(t.Context())
 	must(t, reconcile(t.Context(), s))
-	if n := strings.Count(log.String(), "not permitted to create the indexes"); attempts != 7 || n != 1 || strings.Contains(log.String(), "try again") {
+	if n := strings.Count(log.String(), "not permitted to create the indexes"); attempts != 6 || n != 1 || strings.Contains(log.String(), "try again") {
 		t.Errorf("%d attempts, %d lines:\n%s", attempts, n, &log)
 	}
 	log.Reset()

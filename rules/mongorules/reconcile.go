@@ -27,8 +27,7 @@ func (s *Source) Reconcile(ctx context.Context, id string) (imported bool, err e
 			break
 		}
 	}
-	overrides, failed := s.reconcileOverrides(ctx, id)
-	imported = imported || overrides
+	failed := s.completeOverrides(ctx, id)
 	if forbidden(err) { // other servers may have the permission
 		err = nil
 	}
@@ -48,7 +47,6 @@ func (s *Source) reconcile(ctx context.Context, id string) (imported bool, err e
 	}
 	if h != nil {
 		mine, err := s.takeLease(ctx, h)
-		s.leases.Store(id, mine)
 		switch {
 		case err != nil && !forbidden(err):
 			return false, err
@@ -147,8 +145,8 @@ func (s *Source) noteProblem(ctx context.Context, h *head, problem string) error
 	return s.update(ctx, "noting the problem of an edit", h, bson.M{"$set": bson.M{"problem": problem}})
 }
 
-// Examine returns why an edit of the documents of a rule set or of its overrides
-// cannot be imported, or nil. Unlike [Source.Reconcile] it changes nothing.
+// Examine returns why an edit of the documents of a rule set cannot be imported, or nil.
+// Unlike [Source.Reconcile] it changes nothing.
 func (s *Source) Examine(ctx context.Context, id string) error {
 	h, err := s.fetchHead(ctx, id)
 	if err != nil {
@@ -158,12 +156,5 @@ func (s *Source) Examine(ctx context.Context, id string) error {
 	if err == nil && b.hasEdits() {
 		_, err = b.merge()
 	}
-	overrides, failed := s.fetchOverrideHead(ctx, id)
-	if failed == nil {
-		var edits *overrideEdits
-		if edits, failed = s.overrideEdits(ctx, &overrides); failed == nil {
-			failed = edits.invalid()
-		}
-	}
-	return errors.Join(err, failed)
+	return err
 }

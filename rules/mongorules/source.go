@@ -108,18 +108,17 @@ type Source struct {
 	replace sync.Mutex // held while the client is replaced
 	work    *background.Group
 	// By rule set: warned has the ignored documents that were logged,
-	// reconciled the digest of documents without differences, leases whether this
-	// server holds the lease. writers has channels that serve as mutexes for
-	// changes, by a hash of the rule set.
-	warned, reconciled, leases, writers sync.Map
+	// reconciled the digest of documents without differences. writers has channels that
+	// serve as mutexes for changes, by a hash of the rule set.
+	warned, reconciled, writers sync.Map
 }
 
 // database is the collections of a client with its credentials.
 type database struct {
-	client                 *mongo.Client // nil if the caller owns it
-	user, password         string
-	docs, heads, history   *mongo.Collection
-	overrides, overrideLog *mongo.Collection
+	client               *mongo.Client // nil if the caller owns it
+	user, password       string
+	docs, heads, history *mongo.Collection
+	overrides            *mongo.Collection
 }
 
 var _ rules.Editor = (*Source)(nil)
@@ -145,10 +144,10 @@ func newSource(ctx context.Context, config Config) (*Source, error) {
 func (s *Source) collections(db *mongo.Database) *database {
 	strict := options.Collection().SetReadConcern(readconcern.Majority()).
 		SetReadPreference(readpref.Primary()).SetWriteConcern(writeconcern.Majority())
-	name, overrides := s.config.Collection, strings.TrimSuffix(s.config.Collection, "_rules")+"_overrides"
+	name := s.config.Collection
 	return &database{
 		docs: db.Collection(name, strict), heads: db.Collection(name+"_heads", strict), history: db.Collection(name+"_history", strict),
-		overrides: db.Collection(overrides, strict), overrideLog: db.Collection(overrides+"_log", strict),
+		overrides: db.Collection(name+"_overrides", strict),
 	}
 }
 
@@ -300,8 +299,7 @@ func (s *Source) Indexes(ctx context.Context) error {
 	// One at a time: FerretDB fails on several of which some exist.
 	db := s.current()
 	return cmp.Or(create(db.docs, "enabled", 1), create(db.docs, "priority", -1), create(db.docs, "_id", 1),
-		create(db.history, "revision", 1), create(db.overrides, "_id", 1),
-		create(db.overrideLog, "revision", 1), create(db.overrideLog, "position", 1))
+		create(db.history, "revision", 1), create(db.overrides, "revision", 1), create(db.overrides, "position", 1))
 }
 
 // forbidden reports whether MongoDB denied the user an operation.

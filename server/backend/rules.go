@@ -40,7 +40,6 @@ func openSource(ctx context.Context, c *config.Config, client redis.UniversalCli
 	files := filerules.Config{MaxFiles: c.Rules.MaxRuleSets}
 	switch c.RuleSource() {
 	case config.SourceFile:
-		files.Overrides = c.Rules.OverridesFile
 		return filerules.Open(c.Rules.File, files)
 	case config.SourceEnvoyFiles:
 		return envoyrules.Open(c.Rules.EnvoyFiles, envoyrules.Options{}, files, log)

@@ -41,10 +41,8 @@ func (c *Config) Check() error {
 func (c *Config) CheckRulesFile() error {
 	k := &checker{Config: c}
 	key, path := c.RuleFiles()
-	for _, file := range [][2]string{{key, path}, {"rules.overrides-file", c.Rules.OverridesFile}} {
-		if _, err := os.Stat(file[1]); file[1] != "" && err != nil {
-			k.refuse(file[0], "names a file or folder that cannot be read: %v", err)
-		}
+	if _, err := os.Stat(path); path != "" && err != nil {
+		k.refuse(key, "names a file or folder that cannot be read: %v", err)
 	}
 	return k.found.orNil()
 }
@@ -171,7 +169,6 @@ func (k *checker) ruleSource() {
 		{SourceFile, "rules.file", r.File},
 		{SourceEnvoyFiles, "rules.envoy-files", r.EnvoyFiles},
 		{SourceXDS, "rules.xds.server", r.XDS.Server},
-		{SourceFile, "rules.overrides-file", r.OverridesFile},
 	} {
 		if other.path != "" && k.RuleSource() != other.source {
 			k.refuse(other.key, "is not used, since rules.source is %s: remove one of them", k.RuleSource())

@@ -237,7 +237,7 @@ func (d *decoder) splitList(at yamltree.Position, text, path string) *yamltree.N
 // yaml decodes a list of groups, or names with a string each, of the environment or the command
 // line. They are written as in a file.
 func (d *decoder) yaml(s *setting, v reflect.Value, n *yamltree.Node, text, path string) {
-	file, flaws := yamltree.Read("", []byte(text), nil)
+	file, flaws := yamltree.Read("", []byte(text))
 	if len(flaws) > 0 || len(file.Documents) != 1 {
 		d.refuse(n.At, path, "must be "+s.wants()+", written as in a file")
 		return

@@ -19,7 +19,7 @@
 // # Promises
 //
 //   - An unknown key, an unknown FLUXGATE_ variable and a value of another type
-//     are errors. An error has the file, the line, a caret and a suggestion.
+//     are errors. An error has the file, the line and a suggestion.
 //     [Load] reports all of them at once, [Config.Check] all invalid values.
 //   - [Config.Print] shows where each value comes from.
 //   - No error and no output shows a secret: no password in a URI, no hash of a

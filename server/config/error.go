@@ -12,8 +12,7 @@ import (
 const maxProblems = 100
 
 // Problem is one problem with its position: a file with line and column, a
-// variable, or a --set of the command line. Its String shows the line with a caret
-// below the message, unless the line may hold a secret.
+// variable, or a --set of the command line.
 type Problem = yamltree.Problem
 
 // Error is all problems of a configuration, or the first 100.

@@ -102,7 +102,7 @@ func ReadFile(name string) ([]byte, error) {
 // readDocument reads a file with one document.
 func (d *decoder) readDocument(name string, data []byte, holds string) *yamltree.Node {
 	var flaws []yamltree.Flaw
-	d.file, flaws = yamltree.Read(name, data, mayHoldSecret)
+	d.file, flaws = yamltree.Read(name, data)
 	for _, f := range flaws {
 		d.refuse(f.At, "", f.Message)
 	}

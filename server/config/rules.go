@@ -10,8 +10,6 @@ type Rules struct {
 	Source string `key:"source" oneof:"auto file envoy-files xds mongo redis"`
 	// File is a file with rules, or a folder of such files.
 	File string `key:"file"`
-	// OverridesFile is a CSV file with overrides, for rules of rules.file. See admin.md.
-	OverridesFile string `key:"overrides-file"`
 	// EnvoyFiles is a configuration file of envoyproxy/ratelimit, or a folder of
 	// such files. See envoy.md.
 	EnvoyFiles string `key:"envoy-files"`
@@ -138,6 +136,6 @@ type Mongo struct {
 	// the default.
 	Database string `key:"database"`
 	// Collection is the collection with the rules. The other collections are named
-	// after it: for rate_limit_rules that of overrides is rate_limit_overrides.
+	// after it.
 	Collection string `key:"collection"`
 }

@@ -2,12 +2,12 @@ package config
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/fluxgate/fluxgate/internal/printable"
 	"github.com/fluxgate/fluxgate/internal/spelling"
 	"github.com/fluxgate/fluxgate/internal/syntax"
-	"github.com/fluxgate/fluxgate/internal/yamltree"
 )
 
 // unknownKey says what may have been meant by a key that a group does not
@@ -59,7 +59,7 @@ func showName(name string) string {
 	return name
 }
 
-// mayHoldSecret reports whether a line, a name or a value may hold a secret.
+// mayHoldSecret reports whether a name or a value may hold a secret.
 func mayHoldSecret(s string) bool {
 	lower := strings.ToLower(s)
 	for _, part := range []string{"://", "@", "uri", "token", "credential", "sha256", "webhook"} {
@@ -67,5 +67,13 @@ func mayHoldSecret(s string) bool {
 			return true
 		}
 	}
-	return yamltree.NamesSecret(s)
+	return namesSecret(s)
+}
+
+// secretNames are names of fields with secrets, without - and _.
+var secretNames = regexp.MustCompile(`(?i)apikey|authorization|cookie|secret|password`)
+
+// namesSecret reports whether a string contains the name of a secret.
+func namesSecret(s string) bool {
+	return secretNames.MatchString(strings.NewReplacer("-", "", "_", "").Replace(s))
 }

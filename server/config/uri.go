@@ -9,7 +9,6 @@ import (
 	"github.com/fluxgate/fluxgate/internal/redisuri"
 	"github.com/fluxgate/fluxgate/internal/secret"
 	"github.com/fluxgate/fluxgate/internal/syntax"
-	"github.com/fluxgate/fluxgate/internal/yamltree"
 )
 
 // URI is the address of a server. It may hold a password: string(u) shows the password,
@@ -91,7 +90,7 @@ func maskQuery(s string) string {
 	for i, option := range options {
 		name, _, _ := strings.Cut(option, "=")
 		lower := strings.ToLower(name)
-		if yamltree.NamesSecret(name) || strings.Contains(lower, "token") || strings.Contains(lower, "properties") {
+		if namesSecret(name) || strings.Contains(lower, "token") || strings.Contains(lower, "properties") {
 			options[i] = name + "=" + secret.Hidden
 		}
 	}

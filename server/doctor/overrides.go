@@ -21,13 +21,10 @@ func (d *diagnosis) overrides(ctx context.Context, source rules.Source, id strin
 	if err != nil {
 		return // which is reported with the rules
 	}
-	total, wrong := 0, []error(nil)
-	if _, err = from.OverrideRevisions(ctx, []string{id}); err == nil {
-		total, wrong, err = d.unfit(ctx, from, version.RuleSet)
-	}
+	total, wrong, err := d.unfit(ctx, from, version.RuleSet)
 	switch {
 	case err != nil:
-		d.add(Wrong, "overrides", "correct them; running servers keep the last valid ones", "rule set %q: %v", id, err)
+		d.add(Wrong, "overrides", "running servers keep the last ones", "rule set %q: %v", id, err)
 	case len(wrong) > 0:
 		d.add(Watch, "overrides", "delete them, or correct the rules",
 			"rule set %q: %d of %d overrides do not fit and are not applied, such as %v", id, len(wrong), total, wrong[0])
