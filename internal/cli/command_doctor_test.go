@@ -212,36 +212,3 @@ func TestDoctor_EnvoyFiles(t *testing.T) {
 		t.Errorf("config check: %d\n%s", code, errs)
 	}
 }
-
-// The doctor names overrides that do not fit their rules.
-func TestDoctor_Overrides(t *testing.T) {
-	var settings []string
-	for _, s := range inRedis(t) {
-		settings = append(settings, "--set", s)
-	}
-	run := func(wantCode int, args ...string) string {
-		t.Helper()
-		code, out, errs := call(t, append(args, settings...)...)
-		if code != wantCode {
-			t.Fatalf("%v: %d\n%s%s", args, code, out, errs)
-		}
-		return tidy(out)
-	}
-	rule := "  - {id: %s, limitScope: USER_ID, bands: [{capacity: 10, refill: 1h}]}\n"
-	apply := func(text string) {
-		t.Helper()
-		file := write(t, t.TempDir(), "rules.yaml", "id: api-limits\nrules:\n"+text)
-		run(exitOK, "rules", "apply", "--direct", "--yes", "--force", "-f", file)
-	}
-	apply(fmt.Sprintf(rule, "user") + fmt.Sprintf(rule, "gone"))
-	for _, id := range []string{"user", "gone"} {
-		run(exitOK, "override", "set", "--direct", "--rule", id, "--caller", "userId=acme", "--times", "2")
-	}
-	if out, says := run(exitOK, "doctor"), "has 2, and they fit their rules"; !strings.Contains(out, says) {
-		t.Errorf("want %q in\n%s", says, out)
-	}
-	apply(fmt.Sprintf(rule, "user"))
-	if out, says := run(exitOK, "doctor"), "1 of 2 overrides do not fit and are not applied"; !strings.Contains(out, says) {
-		t.Errorf("want %q in\n%s", says, out)
-	}
-}

@@ -52,7 +52,7 @@ func TestRulesValidate(t *testing.T) {
 	}
 }
 
-// The excerpt of an invalid file does not show an API key.
+// The error of an invalid file does not show an API key.
 func TestRulesValidate_Secret(t *testing.T) {
 	text := "id: x\nrules:\n  - id: a\n    when: {apiKeys: [hidden-key], hosts: 7}\n    bands: [{capacity: 1, refill: 1s}]\n"
 	code, out, errs := callWith(t, strings.NewReader(text), "rules", "validate", "-f", "-")

@@ -253,3 +253,8 @@ func (c otherOperator) capacity(t *testing.T, id string) int64 {
 	t.Fatalf("%s has no rules", id)
 	return 0
 }
+
+// indent makes a document an element of a list.
+func indent(document string) string {
+	return "  - " + strings.ReplaceAll(strings.TrimSpace(document), "\n", "\n    ") + "\n"
+}

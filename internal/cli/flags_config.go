@@ -19,7 +19,6 @@ func (f *configFlags) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&f.file, "config", "c", "", "configuration file (default: the one that FLUXGATE_CONFIG names, or none)")
 	cmd.Flags().StringArrayVar(&f.set, "set", nil,
 		"one setting, such as redis.uri=redis://localhost:6379; overrides the environment and the file")
-	_ = cmd.RegisterFlagCompletionFunc("set", completeSettings) // the flag exists
 }
 
 // load reads the configuration: file, then environment, then flags.

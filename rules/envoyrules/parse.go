@@ -54,8 +54,7 @@ func parse(file *yamltree.File, root *yamltree.Node, o Options) (*rules.Set, []R
 	if len(refused) > 0 {
 		return nil, nil, filerules.NewError(RuleSetID(domain.Domain), locate(file, root, refused))
 	}
-	// Without the lines around them: there may be many notes, and they are not errors.
-	return set, locate(&yamltree.File{Name: file.Name}, root, notes), nil
+	return set, locate(file, root, notes), nil
 }
 
 // locate returns notes with their lines, in the order of the file.

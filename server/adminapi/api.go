@@ -141,7 +141,7 @@ func answer[I, T any](a *API, op huma.Operation, do func(context.Context, *I) (*
 
 // Patterns returns the routes of the API as patterns of [http.ServeMux].
 func (a *API) Patterns() []string {
-	patterns := []string{"GET /openapi.json", "GET /openapi-3.0.json"}
+	patterns := []string{"GET /openapi.json"}
 	for path, item := range a.huma.OpenAPI().Paths {
 		for method, op := range map[string]*huma.Operation{
 			http.MethodGet: item.Get, http.MethodPut: item.Put, http.MethodPost: item.Post, http.MethodDelete: item.Delete,
@@ -162,23 +162,16 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.handler.ServeHTTP(w, r)
 }
 
-// serveDescription serves the description in OpenAPI 3.1, and in 3.0 for tools
-// that do not read 3.1.
+// serveDescription serves the description in OpenAPI 3.1.
 func (a *API) serveDescription(mux *http.ServeMux) error {
-	current, err := json.Marshal(a.huma.OpenAPI())
+	text, err := json.Marshal(a.huma.OpenAPI())
 	if err != nil {
 		return fmt.Errorf("describing the admin API: %w", err)
 	}
-	former, err := a.huma.OpenAPI().Downgrade()
-	if err != nil {
-		return fmt.Errorf("describing the admin API: %w", err)
-	}
-	for pattern, text := range map[string][]byte{"GET /openapi.json": current, "GET /openapi-3.0.json": former} {
-		mux.HandleFunc(pattern, func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "application/openapi+json")
-			_, _ = w.Write(text)
-		})
-	}
+	mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/openapi+json")
+		_, _ = w.Write(text)
+	})
 	return nil
 }
 

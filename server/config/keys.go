@@ -63,27 +63,6 @@ func (g *group) keys(all []*setting) []*setting {
 	return all
 }
 
-// Key is one setting, for listings.
-type Key struct {
-	// Name is the full name, such as redis.pool.max-total.
-	Name string
-	// Values are the possible values of a setting with few of them.
-	Values []string
-}
-
-// Keys are all settings, in the order of the configuration.
-func Keys() []Key {
-	var all []Key
-	for _, s := range keys() {
-		k := Key{Name: s.path, Values: slices.Clone(s.oneOf)}
-		if s.typ.Kind() == reflect.Bool {
-			k.Values = []string{"true", "false"}
-		}
-		all = append(all, k)
-	}
-	return all
-}
-
 func groupOf(t reflect.Type, path string, index []int) *group {
 	g := &group{typ: t, path: path}
 	for i := range t.NumField() {

@@ -53,7 +53,6 @@ func (d *diagnosis) sets(ctx context.Context, source rules.Source, first string)
 		if id != first {
 			d.set(ctx, source, id)
 		}
-		d.overrides(ctx, source, id)
 		mongo, ok := source.(*mongorules.Source)
 		if !ok {
 			continue
