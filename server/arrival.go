@@ -34,8 +34,8 @@ const (
 	maxFields = 64
 	// perCall is about how much a call takes without its message.
 	perCall = 16 << 10
-	// maxArrival bounds how long a message may take to arrive, and slack by how much more.
-	maxArrival, slack = 5 * time.Second, time.Second
+	// maxArrival bounds how long a message may take to arrive.
+	maxArrival = 5 * time.Second
 	// window is how much of a call a client may send before it is read, and readAhead how
 	// much of all its calls gRPC reads at a time.
 	window, readAhead = 65_535, 32 << 10
@@ -63,28 +63,16 @@ type arrivals struct {
 	mu    sync.Mutex
 	held  int       // bytes
 	calls list.List // of *arrival, the oldest first
-	timed bool      // a timer will end those that are late
 }
 
-// arrival is a call until its message has arrived, and the context of the call.
 type arrival struct {
-	context.Context
 	from   *client
 	end    context.CancelCauseFunc // ends the call
 	header int                     // bytes that the call holds until it is answered
 	began  int                     // what the client had sent when the call began
 	held   int                     // bytes, without those that are not read
 	places [2]*list.Element        // in all calls and in those of the client; nil once it has left
-	since  time.Time               // when it began to wait for the message; zero before
 	prefix [5]byte                 // of the message
-}
-
-// Value implements [context.Context].
-func (a *arrival) Value(key any) any {
-	if key == (arrivalKey{}) {
-		return a
-	}
-	return a.Context.Value(key)
 }
 
 // client is the connection of a client. Which call the bytes belong to is not known, so they
@@ -168,7 +156,7 @@ func endable(ctx context.Context, call *tap.Info) (context.Context, error) {
 	ctx, end := context.WithCancelCause(ctx)
 	from.all.mu.Lock()
 	defer from.all.mu.Unlock()
-	return &arrival{Context: ctx, from: from, end: end, header: held, began: from.sent - readAhead}, nil
+	return context.WithValue(ctx, arrivalKey{}, &arrival{from: from, end: end, header: held, began: from.sent - readAhead}), nil
 }
 
 // arrive adds a call that waits for a message. It must leave.
@@ -181,32 +169,6 @@ func arrive(ctx context.Context) *arrival {
 	a.from.count()
 	all.bound()
 	return a
-}
-
-// await notes that the call waits for its message. One timer serves all calls.
-func (a *arrival) await() {
-	all := a.from.all
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	a.since = time.Now()
-	if !all.timed {
-		all.timed = true
-		time.AfterFunc(slack, all.endLate)
-	}
-}
-
-// endLate ends the calls whose message is late.
-func (all *arrivals) endLate() {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	for e := all.calls.Front(); e != nil; e = e.Next() {
-		if a := e.Value.(*arrival); !a.since.IsZero() && time.Since(a.since) > maxArrival {
-			a.end(errLate)
-		}
-	}
-	if all.timed = all.calls.Len() > 0; all.timed {
-		time.AfterFunc(slack, all.endLate)
-	}
 }
 
 // hold adds to the memory of a call.
@@ -247,7 +209,8 @@ type incoming interface {
 
 // receive reads the only message of a call, of at most so many bytes.
 func (a *arrival) receive(ctx context.Context, into any, most int) error {
-	a.await()
+	late := time.AfterFunc(maxArrival, func() { a.end(errLate) })
+	defer late.Stop()
 	stream, ok := grpc.ServerTransportStreamFromContext(ctx).(incoming)
 	if !ok { // an error that tests find, and not the end of the process
 		return status.Error(codes.Internal, "this version of gRPC has another transport")

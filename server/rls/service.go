@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
@@ -121,7 +122,7 @@ func (s *Service) failed(ctx context.Context, err error) error {
 // call is a call while it is decided.
 type call struct {
 	reqs      []fluxgate.Request
-	refunds   uint64              // has a bit for each that gives back
+	refunds   []bool
 	decisions []fluxgate.Decision // of each descriptor
 	all       fluxgate.Decision   // of those that are no refunds
 	// refundFailed is why something was not given back, in a call that is decided
@@ -131,7 +132,7 @@ type call struct {
 
 func newCall(ruleSet string, r *request) (*call, error) {
 	n := len(r.descriptors)
-	c := &call{reqs: make([]fluxgate.Request, n)}
+	c := &call{reqs: make([]fluxgate.Request, n), refunds: make([]bool, n)}
 	for i := range r.descriptors {
 		d := &r.descriptors[i]
 		hits := max(1, r.hits)
@@ -142,9 +143,7 @@ func newCall(ruleSet string, r *request) (*call, error) {
 			return nil, fmt.Errorf("descriptor %d has no entry", i)
 		}
 		c.reqs[i] = fluxgate.Request{RuleSet: ruleSet, Descriptor: d.entries, Cost: hits, Peek: hits == 0}
-		if d.negative && hits > 0 {
-			c.refunds |= 1 << i
-		}
+		c.refunds[i] = d.negative && hits > 0
 		if d.limit != nil {
 			band, err := d.limit.band()
 			if err != nil {
@@ -156,16 +155,14 @@ func newCall(ruleSet string, r *request) (*call, error) {
 	return c, nil
 }
 
-func (c *call) isRefund(i int) bool { return c.refunds&(1<<i) != 0 }
-
 // decide takes for all descriptors, and gives back for those with negative hits unless
 // the call is refused.
 func (c *call) decide(ctx context.Context, limiter Limiter) error {
 	taking := c.reqs
-	if c.refunds != 0 {
+	if slices.Contains(c.refunds, true) {
 		taking = nil
 		for i := range c.reqs {
-			if !c.isRefund(i) {
+			if !c.refunds[i] {
 				taking = append(taking, c.reqs[i])
 			}
 		}
@@ -183,7 +180,7 @@ func (c *call) decide(ctx context.Context, limiter Limiter) error {
 	each := make([]fluxgate.Decision, len(c.reqs))
 	for i := range c.reqs {
 		switch {
-		case !c.isRefund(i):
+		case !c.refunds[i]:
 			each[i], c.decisions = c.decisions[0], c.decisions[1:]
 		case c.all.Allowed:
 			d, err := limiter.Refund(ctx, &c.reqs[i])
