@@ -16,7 +16,7 @@ type warnings struct {
 	named bool
 	// resets grows with each reset by this engine: what is known may then be wrong.
 	resets atomic.Uint64
-	slots atomic.Pointer[[1 << 14]warnSlot] // nil until a band has warnAt
+	slots  atomic.Pointer[[1 << 14]warnSlot] // nil until a band has warnAt
 }
 
 type warnSlot struct {
@@ -159,6 +159,10 @@ func (e *Engine) warnOnce(ctx context.Context, band int, w *store.Warning, reach
 	if caller := e.warnings.slot(w.Key.ID, 0).caller.Load(); caller != nil && caller.key == w.Key.ID {
 		w.Identity = caller.name
 	}
+	ends := w.Ends
+	if known != nil {
+		ends = known.ends
+	}
 	// The level was reached even if the caller has left.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTimeout)
 	defer cancel()
@@ -166,15 +170,13 @@ func (e *Engine) warnOnce(ctx context.Context, band int, w *store.Warning, reach
 		if percent == 0 || known != nil && known.percents[n] == percent {
 			continue
 		}
-		w.Percent = percent
-		if err := e.store.Warn(ctx, w); err != nil {
+		one := *w
+		one.Percent = percent
+		if err := e.store.Warn(ctx, &one); err != nil {
 			e.storeFailed(ctx, err)
 			return
 		}
-	}
-	ends := w.Ends
-	if known != nil {
-		ends = known.ends
+		ends = min(ends, one.Ends)
 	}
 	slot.warned.Store(&warned{w.Key.ID, band, resets, w.Capacity, ends, all})
 }

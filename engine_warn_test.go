@@ -132,7 +132,7 @@ func TestWarn_Window(t *testing.T) {
 		w.clock.Advance(time.Minute)
 	}
 	w.want("hour 50% 63/100", "hour 50% 63/100") // a window counts 17/16 of its period
-	w.clock.Advance(-24 * time.Hour) // the mark lasts for a period from here on
+	w.clock.Advance(-24 * time.Hour)             // the mark lasts for a period from here on
 	w.spend("ann", 1)
 	w.want()
 	w.clock.Advance(10 * time.Minute)

@@ -21,12 +21,13 @@ type warningLists interface {
 
 // Warn implements [store.Store].
 func (l *link) Warn(ctx context.Context, w *store.Warning) error {
-	own := *w
-	t, err := l.begin(plainCall, uint64(w.Percent)*31+uint64(w.Key.ID[0]))
+	own, ends := *w, w.Ends
+	t, err := l.begin(settleCall, uint64(w.Percent)*31+uint64(w.Key.ID[0]))
 	if err == nil {
 		began := l.now()
-		err = l.travel(ctx, t, func() { l.warnAt(l, began, own) })
+		err = l.travel(ctx, t, func() { ends = l.warnAt(l, began, own) })
 	}
+	w.Ends = ends
 	if err != nil && !l.gateway.dead.Load() {
 		l.record(&Fact{Kind: WarnFailed, Gateway: l.gateway.number, Began: l.now(), Op: -1, Warning: &own, Err: err,
 			Buckets: []BucketFact{{Bucket: l.names[w.Key.ID], Rule: w.Key.Rule}}})
@@ -35,7 +36,7 @@ func (l *link) Warn(ctx context.Context, w *store.Warning) error {
 }
 
 // warnAt adds a warning at the store, and notes those that are new.
-func (w *world) warnAt(l *link, began time.Duration, warning store.Warning) {
+func (w *world) warnAt(l *link, began time.Duration, warning store.Warning) (ends int64) {
 	defer w.atStore()()
 	l.sawResetsLocked()
 	bucket := BucketFact{Bucket: w.names[warning.Key.ID], Rule: warning.Key.Rule, Generation: l.generation(warning.Key.Rule)}
@@ -47,6 +48,7 @@ func (w *world) warnAt(l *link, began time.Duration, warning store.Warning) {
 	for i := range pending {
 		w.recordLocked(&Fact{Kind: StoreWarned, Gateway: l.gateway.number, Began: began, Op: -1, Warning: &pending[i], Buckets: []BucketFact{bucket}})
 	}
+	return warning.Ends
 }
 
 // checkWarnings checks that each level at a threshold that a gateway has seen has its warning,
@@ -206,8 +208,13 @@ func (s *spec) rulesOfGateway(gateway int, from, to time.Duration) (version int,
 // period of a fact.
 func isWarned(w, f *Fact, b *BucketFact, t threshold, until time.Duration) bool {
 	of := w.Warning
-	return w.At <= until && of.Band == t.band && of.Percent == t.percent && of.Capacity == t.capacity && f.Clock < of.Ends &&
-		(w.Kind == WarnFailed && w.Gateway == f.Gateway && w.At >= f.At || w.Kind == StoreWarned && w.Buckets[0].Generation >= b.Generation)
+	if w.At > until || of.Band != t.band || of.Capacity != t.capacity || f.Clock >= of.Ends {
+		return false
+	}
+	if w.Kind == WarnFailed { // the gateway tries those above it with the next request
+		return w.Gateway == f.Gateway && w.At >= f.At && of.Percent <= t.percent
+	}
+	return of.Percent == t.percent && w.Buckets[0].Generation >= b.Generation
 }
 
 // warnAt gives the quotas and windows of some histories thresholds.
