@@ -50,7 +50,7 @@ func TestRules_CostTables(t *testing.T) {
 + budget
     limitScope: "USER_ID"
     cost: "usd"
-    bands[month]: {"capacity":500000000,"kind":"quota","period":"month","timezone":"UTC"}
+    bands[month]: {"capacity":"500 USD","kind":"quota","period":"month","timezone":"UTC"}
 + calls
     bands[hour]: {"capacity":600,"refill":"1h"}
 llm: revision 1`},
