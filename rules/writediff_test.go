@@ -140,7 +140,7 @@ func TestWriteDiff_Money(t *testing.T) {
 		"less than a cent":  {budget("usd", 5_000_000, 10_000), budget("usd", 5_000_000, 9_999), "~ budget\n    bands[day].refillTokens: \"0.01 USD\" → 9999\n"},
 		"tokens":            {budget("tokens", 20_000, 10), budget("tokens", 30_000, 10), "~ budget\n    bands[day].capacity: 20000 → 30000\n"},
 		"another currency": {
-			budget("usd", 1_000_000, 10_000), budget("jpy", 2_000_000, 10_000), "~ budget\n    bands[day].capacity: 1000000 → 2000000\n    cost: \"usd\" → \"jpy\"\n",
+			budget("usd", 1_000_000, 10_000), budget("jpy", 2_000_000, 10_000), "~ budget\n    cost: \"usd\" → \"jpy\"\n    bands[day].capacity: 1000000 → 2000000\n",
 		},
 		"an added rule": {
 			nil, budget("jpy", 5_000_000, 1_000_000),
