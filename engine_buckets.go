@@ -166,6 +166,7 @@ func (e *Engine) Reset(ctx context.Context, what store.Key) error {
 		_, ok := set.Rule(rule)
 		return ok
 	}}
+	defer e.warnings.resets.Add(1)
 	var failures []error
 	if _, err := e.store.Reset(ctx, reset); err != nil {
 		failures = append(failures, fmt.Errorf("in the store: %w", err))

@@ -14,7 +14,9 @@ import (
 // and no memory.
 type warnings struct {
 	named bool
-	slots atomic.Pointer[[1 << 14]warnSlot] // nil until a band has warnAt
+	// resets grows with each reset by this engine: what is known may then be wrong.
+	resets atomic.Uint64
+	slots  atomic.Pointer[[1 << 14]warnSlot] // nil until a band has warnAt
 }
 
 type warnSlot struct {
@@ -26,6 +28,7 @@ type warnSlot struct {
 type warned struct {
 	key            store.KeyID
 	band           int
+	resets         uint64
 	capacity, ends int64
 	percents       rules.Percents
 }
@@ -140,8 +143,8 @@ func (e *Engine) warnOf(ctx context.Context, r *keyedRule, d *store.Demand, leve
 
 func (e *Engine) warnOnce(ctx context.Context, band int, w *store.Warning, reached rules.Percents) {
 	slot := e.warnings.slot(w.Key.ID, band)
-	known := slot.warned.Load()
-	if known != nil && (known.key != w.Key.ID || known.band != band || known.capacity != w.Capacity || !known.covers(w)) {
+	known, resets := slot.warned.Load(), e.warnings.resets.Load()+e.store.Resets()
+	if known != nil && (known.key != w.Key.ID || known.band != band || known.resets != resets || known.capacity != w.Capacity || !known.covers(w)) {
 		known = nil
 	}
 	all := reached
@@ -156,6 +159,10 @@ func (e *Engine) warnOnce(ctx context.Context, band int, w *store.Warning, reach
 	if caller := e.warnings.slot(w.Key.ID, 0).caller.Load(); caller != nil && caller.key == w.Key.ID {
 		w.Identity = caller.name
 	}
+	ends := w.Ends
+	if known != nil {
+		ends = known.ends
+	}
 	// The level was reached even if the caller has left.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTimeout)
 	defer cancel()
@@ -163,17 +170,15 @@ func (e *Engine) warnOnce(ctx context.Context, band int, w *store.Warning, reach
 		if percent == 0 || known != nil && known.percents[n] == percent {
 			continue
 		}
-		w.Percent = percent
-		if err := e.store.Warn(ctx, w); err != nil {
+		one := *w
+		one.Percent = percent
+		if err := e.store.Warn(ctx, &one); err != nil {
 			e.storeFailed(ctx, err)
 			return
 		}
+		ends = min(ends, one.Ends)
 	}
-	ends := w.Ends
-	if known != nil {
-		ends = known.ends
-	}
-	slot.warned.Store(&warned{w.Key.ID, band, w.Capacity, ends, all})
+	slot.warned.Store(&warned{w.Key.ID, band, resets, w.Capacity, ends, all})
 }
 
 // covers reports whether the warnings that are known are those of the period of another one. A

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store/memstore"
 )
 
 // overridden is an engine over rules with a clock, whose overrides can be changed.
@@ -19,6 +20,7 @@ type overridden struct {
 	engine *fluxgate.Engine
 	set    *fluxgate.Compiled
 	table  *fluxgate.Overrides
+	store  *memstore.Store
 }
 
 func (o *overridden) RuleSet(context.Context, string) *fluxgate.Compiled { return o.set }
@@ -27,7 +29,7 @@ func newOverridden(t *testing.T, rule ...rules.Rule) *overridden {
 	t.Helper()
 	o := &overridden{t: t, now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
 	buckets := newStore(t, func() time.Time { return o.now })
-	o.table = fluxgate.NewOverrides(buckets, 0)
+	o.store, o.table = buckets, fluxgate.NewOverrides(buckets, 0)
 	o.change(rule...)
 	o.engine = fluxgate.Must(fluxgate.New(buckets, o, fluxgate.WithRuleSet("api"), fluxgate.WithOverrides(o.table)))
 	return o

@@ -56,7 +56,8 @@ type Store interface {
 	Reset(ctx context.Context, what Reset) (did bool, err error)
 
 	// Warn adds a warning to those of the store, once for each bucket set, band, percent and
-	// capacity until its Ends, whichever process reports it.
+	// capacity until its Ends, whichever process reports it. It sets Ends to when the warning
+	// that the store has ends: of a sliding window that may be earlier.
 	Warn(ctx context.Context, w *Warning) error
 
 	// Resets grows with each reset of another process that the store has seen. Earlier

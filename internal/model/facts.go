@@ -69,6 +69,10 @@ const (
 	FallbackTook    FactKind = "fallback-took"
 	FallbackSettled FactKind = "fallback-settled"
 	FallbackReset   FactKind = "fallback-reset"
+	// StoreWarned: the store has a new Warning, of Gateway. WarnFailed: Gateway had no answer
+	// that the store has it.
+	StoreWarned FactKind = "store-warned"
+	WarnFailed  FactKind = "warn-failed"
 )
 
 // Fact is one thing that happened. Facts are in the order in which they ended.
@@ -117,6 +121,7 @@ type Fact struct {
 	Answered bool
 	// SlotsHeld is the answer of an Extend.
 	SlotsHeld bool
+	Warning   *store.Warning
 
 	Fault    Fault
 	Step     time.Duration
@@ -176,4 +181,7 @@ type BucketFact struct {
 	Returned, Charged int64
 	// Bands are those after a take or a peek.
 	Bands []BandFact
+	// Level has the levels of the bands Taken after a settlement.
+	Level *store.Result
+	Taken []store.ExactBand
 }

@@ -24,6 +24,8 @@ type generator struct {
 	ending *rand.Rand
 	// overriding draws the overrides, in the same way.
 	overriding *generator
+	// warning draws the thresholds of warnings, in the same way.
+	warning *generator
 }
 
 // resetsSeen is within which time a connected gateway sees a reset by another one, which
@@ -48,6 +50,7 @@ const path = "/x"
 func Generate(seed uint64) *History {
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, 20)), h: &History{Seed: seed}, counting: rand.New(rand.NewPCG(seed, 21)), ending: rand.New(rand.NewPCG(seed, 22))} //nolint:gosec // no secret
 	g.overriding = &generator{Rand: rand.New(rand.NewPCG(seed, 23))}                                                                                                    //nolint:gosec // no secret
+	g.warning = &generator{Rand: rand.New(rand.NewPCG(seed, 24))}                                                                                                       //nolint:gosec // no secret
 	g.lasts = time.Duration(2+g.IntN(10)) * time.Second
 	if g.IntN(8) == 0 {
 		g.lasts *= 4
@@ -74,6 +77,7 @@ func Generate(seed uint64) *History {
 		g.scene()
 	}
 	g.overrides()
+	g.warnAt()
 	g.finish()
 	return g.h
 }

@@ -355,9 +355,6 @@ func (l *link) Reset(ctx context.Context, what store.Reset) (did bool, err error
 	return true, nil
 }
 
-// Warn implements [store.Store].
-func (l *link) Warn(ctx context.Context, w *store.Warning) error { return nil }
-
 // Now implements [store.Store].
 func (l *link) Now() time.Time { return l.shown.Now() }
 

@@ -61,7 +61,10 @@ func ruleText(r *rules.Rule) string {
 		words = append(words, "until "+end.String())
 	}
 	for _, b := range r.Bands {
-		label := ""
+		label, warns := "", ""
+		if b.WarnAt != (rules.Percents{}) {
+			warns = ", warn at " + b.WarnAt.String()
+		}
 		if b.Label != "" {
 			label = b.Label + ": "
 		}
@@ -69,9 +72,9 @@ func ruleText(r *rules.Rule) string {
 		case rules.Concurrency:
 			words = append(words, fmt.Sprintf("[%s%d at once, hold %v]", label, b.Capacity, b.Hold))
 		case rules.Quota:
-			words = append(words, fmt.Sprintf("[%s%d each %s]", label, b.Capacity, b.Period))
+			words = append(words, fmt.Sprintf("[%s%d each %s%s]", label, b.Capacity, b.Period, warns))
 		case rules.SlidingWindow:
-			words = append(words, fmt.Sprintf("[%s%d in any %v]", label, b.Capacity, b.Refill))
+			words = append(words, fmt.Sprintf("[%s%d in any %v%s]", label, b.Capacity, b.Refill, warns))
 		default:
 			words = append(words, fmt.Sprintf("[%s%d, %d every %v]", label, b.Capacity, b.Tokens(), b.Refill))
 		}
@@ -186,6 +189,8 @@ func literal(s *strings.Builder, v reflect.Value, indent string) {
 			s.WriteString(",\n")
 		}
 		s.WriteString(indent + "}")
+	case reflect.Array:
+		fmt.Fprintf(s, "%s{%s}", typeName(v), strings.Trim(strings.ReplaceAll(fmt.Sprint(v.Interface()), " ", ", "), "[]"))
 	case reflect.String:
 		fmt.Fprintf(s, "%q", v.String())
 	default:

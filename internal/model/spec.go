@@ -60,6 +60,8 @@ const (
 	LineLiveness Line = "liveness"
 	// LineUsed: a saturated bucket is used.
 	LineUsed Line = "used"
+	// LineWarning: a level at a threshold that a gateway has seen has its warning, once in a period.
+	LineWarning Line = "warning"
 	// LineRecovery: after a fault the store decides again in time.
 	LineRecovery Line = "recovery"
 )
@@ -88,6 +90,7 @@ func Check(h *History, facts []Fact) []Violation {
 	s.checkConservation()
 	s.checkRenewals()
 	s.checkUsed()
+	s.checkWarnings()
 	slices.SortStableFunc(s.violations, func(a, b Violation) int { return cmp.Compare(a.At, b.At) })
 	return s.violations
 }

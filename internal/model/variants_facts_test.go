@@ -55,6 +55,16 @@ func leavingOut(fits func(f *Fact) bool) func([]Fact) []Fact {
 	}
 }
 
+// unwarned removes the n-th warning.
+func unwarned(n int) func([]Fact) []Fact {
+	return func(facts []Fact) []Fact {
+		if i := find(facts, n, kind(StoreWarned)); i >= 0 {
+			return slices.Delete(facts, i, i+1)
+		}
+		return nil
+	}
+}
+
 // ok and refused are takes of requests at the store.
 func ok(f *Fact) bool { return f.Kind == StoreTook && f.Check > 0 && f.Admitted && f.Answered }
 
@@ -142,42 +152,49 @@ var variants = map[string]variant{
 	"a rule outlives its end": {"until", LineUntil, edit(0, decidedAfter(2*time.Second), func(f *Fact) {
 		f.Rules = append(f.Rules, RuleFact{Rule: &rules.Rule{ID: "r", Bands: []rules.Band{burst}}})
 	})},
-	"a rule ends early":                   {"until", LineUntil, edit(0, decidedAfter(time.Second), func(f *Fact) { f.Rules = f.Rules[1:] })},
-	"an override refills":                 {"override", LineChange, edit(0, overridden, func(f *Fact) { f.Buckets[0].Bands[0].Remaining, f.Buckets[0].Bands[0].FullAfter = 200, 0 })},
-	"an override of another caller":       {"override", LineOverride, edit(0, decidedBy("b", time.Second), multiplied(2))},
-	"an override does not apply":          {"override", LineOverride, edit(0, decidedBy("a", time.Second), multiplied(1))},
-	"an override outlives its end":        {"override", LineOverride, edit(0, decidedBy("a", 2*time.Second), multiplied(2))},
-	"a slice is kept under old numbers":   {"leased override", LineOverride, edit(0, func(f *Fact) bool { return fromLease(f) && f.Version == 1 }, multiplied(1))},
-	"a new bucket is not full":            {"limits", LineAbsent, edit(0, ok, more(1, -1))},
-	"a rejection takes":                   {"limits", LineRejection, edit(0, later(refused, ok), more(0, -1))},
-	"a refused request takes one bucket":  {"two rules", LineAllOrNothing, edit(0, refused, func(f *Fact) { f.Buckets[1].Granted = 1 })},
-	"a refused request keeps its tokens":  {"limits", LineAllOrNothing, edit(4, func(f *Fact) bool { return f.Kind == Decided && f.Allowed }, func(f *Fact) { f.Allowed, f.Reason = false, fluxgate.ReasonStoreFailure })},
-	"a call is sent again":                {"limits", LineOnce, twice(ok)},
-	"a late answer counts":                {"limits", LineDecision, edit(4, ok, func(f *Fact) { f.Answered = false })},
-	"a shadow rule vetoes":                {"shadow", LineDecision, edit(0, func(f *Fact) bool { return f.Kind == Decided && f.Rules[1].Status == store.Rejected }, func(f *Fact) { f.Allowed, f.Reason = false, fluxgate.ReasonLimited })},
-	"a shadow rule vetoes at the store":   {"shadow", LineDecision, edit(0, func(f *Fact) bool { return ok(f) && f.Buckets[1].Status == store.Rejected }, func(f *Fact) { f.Admitted = false })},
-	"a rule is not asked":                 {"two rules", LineDecision, edit(0, func(f *Fact) bool { return f.Kind == Decided && !f.Allowed }, func(f *Fact) { f.Allowed = true })},
-	"a refund is above what was taken":    {"settle", LineSettlement, edit(0, func(f *Fact) bool { return f.Kind == StoreSettled && f.Buckets[0].Returned > 0 }, func(f *Fact) { f.Buckets[0].Returned += 3 })},
-	"a settlement is of the wrong band":   {"settle", LineSettlement, edit(0, later(func(f *Fact) bool { return f.Kind == StoreSettled && f.Buckets[0].Returned > 0 }, ok), func(f *Fact) { more(0, -6)(f); more(1, 6)(f) })},
-	"a receipt is settled twice":          {"twice", LineSettlement, edit(0, func(f *Fact) bool { return f.Kind == Settled && f.Again }, func(f *Fact) { f.Err = nil })},
-	"a caller is told a larger refund":    {"settle", LineSettlement, edit(0, kind(Settled), func(f *Fact) { f.Settlements[rules.MeasureRequests] = store.Settlement{Returned: 7} })},
-	"a settlement is not sent":            {"settle", LineConservation, unsettled},
-	"an overdraft is not debited":         {"overdraft", LineOverdraft, edit(0, refused, more(0, 30))},
-	"a charge is sent twice":              {"outage", LineCharge, twice(charges)},
-	"a charge is cut by another band":     {"outage", LineCharge, edit(0, charges, func(f *Fact) { f.Buckets[0].Granted = 1 })},
-	"a charge is debt":                    {"outage", LineCharge, edit(0, charges, func(f *Fact) { f.Buckets[0].Granted *= 100 })},
-	"a charge is not sent":                {"outage", LineConservation, uncharged},
-	"a refund above what was charged":     {"settle after an outage", LineCharge, edit(0, func(f *Fact) bool { return f.Kind == StoreSettled && f.Buckets[0].Fallback }, func(f *Fact) { f.Buckets[0].Returned *= 2 })},
-	"hits are counted twice":              {"hits counted in an outage", LineCharge, twice(func(f *Fact) bool { return f.Kind == StoreSettled && f.Buckets[0].Charged > 0 })},
-	"a fallback has all of the limit":     {"outage", LineShare, edit(0, kind(FallbackTook), func(f *Fact) { f.Buckets[0].Exact[0].Capacity *= 2 })},
-	"a gateway stays with its fallback":   {"outage", LineRecovery, edit(0, fromFallback, func(f *Fact) { f.Began, f.At = f.Began+5*time.Second, f.At+5*time.Second })},
-	"a fallback hands out without end":    {"outage", LineBound, endless},
-	"a slice is spent after its end":      {"leases", LineLease, lateSlices},
-	"a lease hands out more than it has":  {"leases", LineLease, everyTwice(fromLease)},
-	"a lease is spent by another gateway": {"leases", LineLease, edit(0, fromLease, func(f *Fact) { f.Gateway = 7 })},
-	"leases hand out beyond their bound":  {"leases", LineBound, everyTwice(fromLease)},
-	"a saturated bucket is not used":      {"leases", LineUsed, unused},
-	"a refusal outlives its second":       {"refusals", LineLiveness, oldRefusal},
+	"a rule ends early":                    {"until", LineUntil, edit(0, decidedAfter(time.Second), func(f *Fact) { f.Rules = f.Rules[1:] })},
+	"an override refills":                  {"override", LineChange, edit(0, overridden, func(f *Fact) { f.Buckets[0].Bands[0].Remaining, f.Buckets[0].Bands[0].FullAfter = 200, 0 })},
+	"an override of another caller":        {"override", LineOverride, edit(0, decidedBy("b", time.Second), multiplied(2))},
+	"an override does not apply":           {"override", LineOverride, edit(0, decidedBy("a", time.Second), multiplied(1))},
+	"an override outlives its end":         {"override", LineOverride, edit(0, decidedBy("a", 2*time.Second), multiplied(2))},
+	"a slice is kept under old numbers":    {"leased override", LineOverride, edit(0, func(f *Fact) bool { return fromLease(f) && f.Version == 1 }, multiplied(1))},
+	"a new bucket is not full":             {"limits", LineAbsent, edit(0, ok, more(1, -1))},
+	"a rejection takes":                    {"limits", LineRejection, edit(0, later(refused, ok), more(0, -1))},
+	"a refused request takes one bucket":   {"two rules", LineAllOrNothing, edit(0, refused, func(f *Fact) { f.Buckets[1].Granted = 1 })},
+	"a refused request keeps its tokens":   {"limits", LineAllOrNothing, edit(4, func(f *Fact) bool { return f.Kind == Decided && f.Allowed }, func(f *Fact) { f.Allowed, f.Reason = false, fluxgate.ReasonStoreFailure })},
+	"a call is sent again":                 {"limits", LineOnce, twice(ok)},
+	"a late answer counts":                 {"limits", LineDecision, edit(4, ok, func(f *Fact) { f.Answered = false })},
+	"a shadow rule vetoes":                 {"shadow", LineDecision, edit(0, func(f *Fact) bool { return f.Kind == Decided && f.Rules[1].Status == store.Rejected }, func(f *Fact) { f.Allowed, f.Reason = false, fluxgate.ReasonLimited })},
+	"a shadow rule vetoes at the store":    {"shadow", LineDecision, edit(0, func(f *Fact) bool { return ok(f) && f.Buckets[1].Status == store.Rejected }, func(f *Fact) { f.Admitted = false })},
+	"a rule is not asked":                  {"two rules", LineDecision, edit(0, func(f *Fact) bool { return f.Kind == Decided && !f.Allowed }, func(f *Fact) { f.Allowed = true })},
+	"a refund is above what was taken":     {"settle", LineSettlement, edit(0, func(f *Fact) bool { return f.Kind == StoreSettled && f.Buckets[0].Returned > 0 }, func(f *Fact) { f.Buckets[0].Returned += 3 })},
+	"a settlement is of the wrong band":    {"settle", LineSettlement, edit(0, later(func(f *Fact) bool { return f.Kind == StoreSettled && f.Buckets[0].Returned > 0 }, ok), func(f *Fact) { more(0, -6)(f); more(1, 6)(f) })},
+	"a receipt is settled twice":           {"twice", LineSettlement, edit(0, func(f *Fact) bool { return f.Kind == Settled && f.Again }, func(f *Fact) { f.Err = nil })},
+	"a caller is told a larger refund":     {"settle", LineSettlement, edit(0, kind(Settled), func(f *Fact) { f.Settlements[rules.MeasureRequests] = store.Settlement{Returned: 7} })},
+	"a settlement is not sent":             {"settle", LineConservation, unsettled},
+	"an overdraft is not debited":          {"overdraft", LineOverdraft, edit(0, refused, more(0, 30))},
+	"a charge is sent twice":               {"outage", LineCharge, twice(charges)},
+	"a charge is cut by another band":      {"outage", LineCharge, edit(0, charges, func(f *Fact) { f.Buckets[0].Granted = 1 })},
+	"a charge is debt":                     {"outage", LineCharge, edit(0, charges, func(f *Fact) { f.Buckets[0].Granted *= 100 })},
+	"only the crossing take warns":         {"warnings", LineWarning, unwarned(0)}, // its answer is lost
+	"a mark of warnings outlives a period": {"warnings", LineWarning, unwarned(1)},
+	"settlements do not warn":              {"warnings", LineWarning, unwarned(2)},
+	"a mark of warnings has no capacity":   {"warnings", LineWarning, unwarned(3)},
+	"warnings have no mark":                {"warnings", LineWarning, twice(kind(StoreWarned))},
+	"warnings of a lower level":            {"warnings", LineWarning, edit(0, kind(StoreWarned), func(f *Fact) { f.Warning.Used = 39 })},
+	"warnings fail":                        {"warnings", LineWarning, edit(3, kind(StoreWarned), func(f *Fact) { f.Kind = WarnFailed })},
+	"a charge is not sent":                 {"outage", LineConservation, uncharged},
+	"a refund above what was charged":      {"settle after an outage", LineCharge, edit(0, func(f *Fact) bool { return f.Kind == StoreSettled && f.Buckets[0].Fallback }, func(f *Fact) { f.Buckets[0].Returned *= 2 })},
+	"hits are counted twice":               {"hits counted in an outage", LineCharge, twice(func(f *Fact) bool { return f.Kind == StoreSettled && f.Buckets[0].Charged > 0 })},
+	"a fallback has all of the limit":      {"outage", LineShare, edit(0, kind(FallbackTook), func(f *Fact) { f.Buckets[0].Exact[0].Capacity *= 2 })},
+	"a gateway stays with its fallback":    {"outage", LineRecovery, edit(0, fromFallback, func(f *Fact) { f.Began, f.At = f.Began+5*time.Second, f.At+5*time.Second })},
+	"a fallback hands out without end":     {"outage", LineBound, endless},
+	"a slice is spent after its end":       {"leases", LineLease, lateSlices},
+	"a lease hands out more than it has":   {"leases", LineLease, everyTwice(fromLease)},
+	"a lease is spent by another gateway":  {"leases", LineLease, edit(0, fromLease, func(f *Fact) { f.Gateway = 7 })},
+	"leases hand out beyond their bound":   {"leases", LineBound, everyTwice(fromLease)},
+	"a saturated bucket is not used":       {"leases", LineUsed, unused},
+	"a refusal outlives its second":        {"refusals", LineLiveness, oldRefusal},
 	"a third request gets a slot": {"slots", LineSlots, edit(0, refused, func(f *Fact) {
 		f.Admitted = true
 		for i := range f.Buckets {

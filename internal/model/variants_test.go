@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"slices"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ type scene struct {
 	gateways int
 	leases   bool
 	wait     time.Duration
+	begins   time.Duration // 10 hours by default
 	versions [][]rules.Rule
 	// overrides are those of each version.
 	overrides [][]Override
@@ -21,7 +23,7 @@ type scene struct {
 }
 
 func (s *scene) history() *History {
-	h := &History{Seed: 1, Begins: 10 * time.Hour, Versions: s.versions, Overrides: s.overrides, Ops: slices.Clone(s.ops)}
+	h := &History{Seed: 1, Begins: cmp.Or(s.begins, 10*time.Hour), Versions: s.versions, Overrides: s.overrides, Ops: slices.Clone(s.ops)}
 	for range s.gateways {
 		h.Gateways = append(h.Gateways, Gateway{Leases: s.leases, MaxWait: s.wait, Latency: time.Millisecond})
 	}
@@ -43,10 +45,11 @@ func strict(id string, bands ...rules.Band) rules.Rule {
 }
 
 var (
-	burst = rules.Band{Label: "burst", Capacity: 10, Refill: time.Second}
-	hour  = rules.Band{Label: "hour", Capacity: 100, Refill: time.Hour}
-	plan  = rules.Band{Label: "plan", Kind: rules.Quota, Capacity: 40, Period: "hour"}
-	two   = rules.Band{Label: "slots", Kind: rules.Concurrency, Capacity: 2, Hold: time.Second}
+	burst  = rules.Band{Label: "burst", Capacity: 10, Refill: time.Second}
+	hour   = rules.Band{Label: "hour", Capacity: 100, Refill: time.Hour}
+	plan   = rules.Band{Label: "plan", Kind: rules.Quota, Capacity: 40, Period: "hour"}
+	warned = rules.Band{Label: "plan", Kind: rules.Quota, Capacity: 50, Period: "hour", WarnAt: rules.Percents{80}}
+	two    = rules.Band{Label: "slots", Kind: rules.Concurrency, Capacity: 2, Hold: time.Second}
 
 	requests = Op{Kind: OpCheck, Caller: "a", Gateway: All, N: 60, Span: 3 * time.Second, Actual: 1}
 	estimate = Op{Kind: OpCheck, Caller: "a", Gateway: All, At: 100 * time.Millisecond, Cost: 8, Actual: 2, Lasts: 10 * time.Millisecond}
@@ -141,6 +144,18 @@ var scenes = map[string]scene{
 		overrides: [][]Override{nil, {{Rule: "r", Caller: "a", Times: 2_000}}},
 		ops: []Op{{Kind: OpCheck, Gateway: All, Caller: "a", N: 900, Span: 1500 * time.Millisecond, Actual: Never},
 			{Kind: OpRules, At: 500 * time.Millisecond, Version: 1, Gateway: All}}},
+	"warnings": {gateways: 2, begins: 10*time.Hour - 8500*time.Millisecond, versions: [][]rules.Rule{{strict("r", warned)}, {strict("r", warned)}},
+		overrides: [][]Override{nil, {{Rule: "r", Caller: "b", Times: 2_000}}},
+		ops: []Op{
+			{Kind: OpCheck, Caller: "a", Gateway: All, N: 39, Span: 200 * time.Millisecond, Actual: 1},
+			{Kind: OpFault, At: 400 * time.Millisecond, Gateway: All, Fault: LostAnswers, Span: 50 * time.Millisecond},
+			{Kind: OpCheck, At: 400 * time.Millisecond, Caller: "a", Cost: 1, Actual: Never}, // the answer to the crossing is lost
+			{Kind: OpCheck, At: 8 * time.Second, Caller: "a", N: 2, Span: time.Millisecond, Actual: 1},
+			{Kind: OpCheck, At: 9 * time.Second, Caller: "a", N: 40, Span: 200 * time.Millisecond, Actual: 1},     // the next hour
+			{Kind: OpCheck, At: 10 * time.Second, Caller: "b", Cost: 1, Actual: 42, Lasts: 10 * time.Millisecond}, // the settlement crosses
+			{Kind: OpRules, At: 11 * time.Second, Version: 1, Gateway: All},
+			{Kind: OpCheck, At: 16 * time.Second, Caller: "b", N: 50, Span: 200 * time.Millisecond, Actual: 1},
+		}},
 	"idle": {gateways: 1, versions: rulesOf(strict("r", burst)), ops: []Op{requests, after(20*time.Second, requests)}},
 }
 

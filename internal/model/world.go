@@ -349,7 +349,7 @@ func (w *world) settleAt(l *link, c *check, began time.Duration, takes store.Tak
 		return nil, nil, err
 	}
 	for i, b := range all {
-		b.Returned, b.Charged = settled[i].Returned, settled[i].Charged
+		b.Returned, b.Charged, b.Level, b.Taken = settled[i].Returned, settled[i].Charged, settled[i].Level, takes[i].Bands
 		settles.Leased = settles.Leased && !b.Fallback
 		if b.Fallback && b.Exact[0].Max == b.Exact[0].Limit && b.Cost == 0 {
 			b.Cost, b.Granted, b.Actual, b.Charged = actual[i], settled[i].Charged, 0, 0

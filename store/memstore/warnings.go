@@ -36,7 +36,8 @@ func (s *Store) Warn(ctx context.Context, w *store.Warning) error {
 	l := &s.warnings
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.marked(mark, &own, s.clock()) {
+	if ends, marked := l.marked(mark, &own, s.clock()); marked {
+		w.Ends = ends
 		return nil
 	}
 	l.mark(mark, own.Ends)
@@ -51,17 +52,18 @@ func (s *Store) Warn(ctx context.Context, w *store.Warning) error {
 	return nil
 }
 
-// marked reports whether the store has the warning. After a step back of the clock, a mark of a
+// marked reports whether the store has the warning, and until when. After a step back of the clock, a mark of a
 // window lasts for a period from then on.
-func (l *warnings) marked(mark string, w *store.Warning, now int64) bool {
+func (l *warnings) marked(mark string, w *store.Warning, now int64) (ends int64, marked bool) {
 	ends, known := l.marks[mark]
 	if !known {
 		ends, known = l.former[mark]
 	}
 	if known && ends > w.Ends+clockStep {
-		l.mark(mark, w.Ends)
+		ends = w.Ends
+		l.mark(mark, ends)
 	}
-	return known && (ends > now || ends >= w.Ends)
+	return ends, known && (ends > now || ends >= w.Ends)
 }
 
 func (l *warnings) mark(mark string, ends int64) {

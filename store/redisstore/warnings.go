@@ -65,15 +65,17 @@ func (s *Store) Warn(ctx context.Context, w *store.Warning) error {
 	if now := s.now(); now > 0 {
 		args = append(args, now)
 	}
-	var dropped int
+	var answer []int64
 	err = s.nodes.onMaster(ctx, keys[0], func(ctx context.Context, c commander) (err error) {
-		dropped, err = c.Eval(ctx, warnScript, keys, args...).Int()
+		if answer, err = c.Eval(ctx, warnScript, keys, args...).Int64Slice(); err == nil && len(answer) != 2 {
+			err = errAnswer
+		}
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("adding a warning: %w", s.clean(err))
 	}
-	if dropped > 0 {
+	if w.Ends = answer[0]; answer[1] > 0 {
 		s.fullWarnings.Log(context.Background(), s.log, slog.LevelError,
 			"too many warnings are pending: the oldest is dropped and will not be delivered", "rule-set", w.Key.RuleSet, "rule", w.Key.Rule)
 	}

@@ -471,6 +471,9 @@ func (p *plain) Warn(_ context.Context, w *store.Warning) error {
 		p.marks[mark] = ends
 	}
 	if known && (ends > now || ends >= own.Ends || p.is("keeps marks beyond the period")) {
+		if !p.is("does not tell when a warning ends") {
+			w.Ends = ends
+		}
 		return nil
 	}
 	p.marks[mark] = own.Ends

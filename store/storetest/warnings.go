@@ -126,7 +126,12 @@ func warnWindows(t testing.TB, b Backend) {
 		return w
 	}
 	f.wantWarning("the first", seen(0), true)
+	first := w
 	f.wantWarning("in its period", seen(time.Minute-time.Microsecond), false)
+	again := w
+	if err := f.Store.Warn(t.Context(), &again); err != nil || again.Ends != first.Ends {
+		t.Errorf("the warning that is there ends at %d, want %d, %v", again.Ends, first.Ends, err)
+	}
 	f.wantWarning("after it", seen(time.Microsecond), true)
 	f.wantWarning("after a step back of the clock", seen(-time.Hour), false)
 	f.wantWarning("in a period from there", seen(time.Minute-time.Microsecond), false)

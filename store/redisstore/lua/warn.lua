@@ -5,7 +5,7 @@
 -- KEYS[3]  the last warnings, a stream
 -- ARGV     the warning, its end in microseconds, most pending warnings, most last ones, and
 --          in tests the time
--- Returns  1 if an older warning that was pending made room for it, else 0
+-- Returns  when the mark ends, and 1 if an older warning that was pending made room for it
 
 local call = redis.call
 local STEP = 1000000 -- later reports differ by less, unless the clock has stepped
@@ -22,11 +22,12 @@ if not now then
 end
 local known = tonumber(call('MGET', KEYS[1])[1] or nil)
 if known and (known > now or known >= ends) then
-  if known > ends + STEP then mark(now, ends) end -- the clock has stepped back
-  return 0
+  if known <= ends + STEP then return { known, 0 } end
+  mark(now, ends) -- the clock has stepped back
+  return { ends, 0 }
 end
 local full = call('XLEN', KEYS[2]) >= tonumber(ARGV[3])
 call('XADD', KEYS[2], 'MAXLEN', ARGV[3], '*', 'warning', ARGV[1])
 call('XADD', KEYS[3], 'MAXLEN', ARGV[4], '*', 'warning', ARGV[1])
 mark(now, ends) -- last: what fails is repeated
-return full and 1 or 0
+return { ends, full and 1 or 0 }
