@@ -254,6 +254,9 @@ figures-clients: ## measure the clients for Java and Python after make client-ja
 figures-customers: ## measure overrides for single customers against their bars, minutes
 	@cd bench && go test ./figures/customers -run '^TestFigures$$' -count=1 -timeout 20m -v -figures
 
+figures-warnings: ## measure warnings of limits against their bars, minutes
+	@cd bench && go test ./figures/warnings -run '^TestFigures$$' -count=1 -timeout 20m -v -figures
+
 benchmarks: ## compare with other limiters and write docs/benchmarks, six minutes; the machine must be idle
 	@cd bench && go test ./benchmarks -run '^TestBenchmarks$$' -count=1 -timeout 30m -v -benchmarks
 

@@ -12,6 +12,8 @@ type RuleDiff struct {
 	// Rule is its id, or [DiffCostTables].
 	Rule   string   `json:"rule" doc:"The rule, or \"cost tables\"."`
 	Change DiffKind `json:"change" enum:"added,removed,changed" doc:"How the rule differs."`
+	// Measure is what the rule counts before and after. It is empty for requests.
+	Measure string `json:"measure,omitempty" doc:"What the rule counts. Absent for requests, and if it changes."`
 	// Fields are the fields that differ. For an added or removed rule they are all
 	// fields that are set.
 	Fields []FieldDiff `json:"fields,omitempty" nullable:"false" doc:"The fields that differ; of an added or removed rule, all."`
@@ -66,6 +68,9 @@ func Diff(before, after *Set) []RuleDiff {
 	for _, r := range all {
 		if d := compareRules(was[r.ID], is[r.ID]); len(d.Fields) > 0 || d.Change != DiffChanged {
 			d.Rule = r.ID
+			if old := was[r.ID]; r.Measure() != MeasureRequests && (old == nil || old.Measure() == r.Measure()) {
+				d.Measure = r.Measure()
+			}
 			diffs = append(diffs, d)
 		}
 	}
@@ -109,7 +114,7 @@ func byID(set *Set) map[string]*Rule {
 func Abridge(diffs []RuleDiff, most int) (short []RuleDiff, left int) {
 	room := most - len("null")
 	for i, d := range diffs {
-		bare := RuleDiff{Rule: d.Rule, Change: d.Change}
+		bare := RuleDiff{Rule: d.Rule, Change: d.Change, Measure: d.Measure}
 		if room -= size(bare); room < 0 {
 			return short, left + len(diffs) - i
 		}

@@ -181,7 +181,8 @@ func ParseBands(text string) (bands []Band, err error) {
 	for _, b := range in.objects("bands", bucket.MaxBands) {
 		bands = append(bands, decodeBand(b, ""))
 	}
-	for _, p := range found.all {
+	if len(found.all) > 0 {
+		p := found.all[0]
 		if p.Code == CodeInvalidValue { // such as money: a text of another type could be an API key
 			return nil, errors.New(p.String())
 		}

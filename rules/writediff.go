@@ -9,6 +9,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/fluxgate/fluxgate/internal/amount"
 	"github.com/fluxgate/fluxgate/internal/printable"
 )
 
@@ -35,10 +36,10 @@ func WriteDiff(w io.Writer, diffs []RuleDiff, paint func(kind DiffKind, s string
 		for _, f := range d.Fields {
 			before, after := "", ""
 			if f.Before != nil {
-				before = paint(DiffRemoved, value(f.Before))
+				before = paint(DiffRemoved, value(written(f.Path, f.Before, d.Measure)))
 			}
 			if f.After != nil {
-				after = paint(DiffAdded, value(f.After))
+				after = paint(DiffAdded, value(written(f.Path, f.After, d.Measure)))
 			}
 			_, _ = fmt.Fprintf(out, "    %s: %s\n", shown([]byte(f.Path)), change(d.Change, f.Path, before, after))
 		}
@@ -58,6 +59,32 @@ func change(kind DiffKind, path, before, after string) string {
 	}
 	const unset = "unset" // not JSON, so not a value
 	return cmp.Or(before, unset) + " → " + cmp.Or(after, unset)
+}
+
+// written returns the value of a field with money as rule files have it, such as "500 USD".
+func written(path string, v json.RawMessage, measure string) json.RawMessage {
+	const capacity, refill = "capacity", "refillTokens"
+	var band map[string]json.RawMessage
+	money := func(number json.RawMessage) json.RawMessage {
+		n, ok := wholeNumber(json.Number(number))
+		if text := amount.Written(n, measure); ok && text != "" {
+			return raw(text)
+		}
+		return number
+	}
+	switch {
+	case !strings.HasPrefix(path, "bands[") || !amount.IsMoney(measure):
+	case strings.HasSuffix(path, "."+capacity), strings.HasSuffix(path, "."+refill):
+		return money(v)
+	case json.Unmarshal(v, &band) == nil:
+		for _, name := range []string{capacity, refill} {
+			if band[name] != nil {
+				band[name] = money(band[name])
+			}
+		}
+		return raw(band)
+	}
+	return v
 }
 
 // value returns JSON on one line.

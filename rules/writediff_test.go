@@ -125,3 +125,31 @@ func TestWriteDiff_WriterError(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// Numbers of rules that count money are shown as rule files have them.
+func TestWriteDiff_Money(t *testing.T) {
+	budget := func(cost string, capacity, refill int64) *rules.Set {
+		band := rules.Band{Label: "day", Capacity: capacity, RefillTokens: refill, Refill: 24 * time.Hour}
+		return newSet(t, rules.Rule{ID: "budget", Cost: cost, Bands: []rules.Band{band}})
+	}
+	for name, test := range map[string]struct {
+		before, after *rules.Set
+		want          string
+	}{
+		"one zero too many": {budget("usd", 5_000_000, 10_000), budget("usd", 50_000_000, 10_000), "~ budget\n    bands[day].capacity: \"5 USD\" → \"50 USD\"\n"},
+		"less than a cent":  {budget("usd", 5_000_000, 10_000), budget("usd", 5_000_000, 9_999), "~ budget\n    bands[day].refillTokens: \"0.01 USD\" → 9999\n"},
+		"tokens":            {budget("tokens", 20_000, 10), budget("tokens", 30_000, 10), "~ budget\n    bands[day].capacity: 20000 → 30000\n"},
+		"another currency": {
+			budget("usd", 1_000_000, 10_000), budget("jpy", 2_000_000, 10_000), "~ budget\n    cost: \"usd\" → \"jpy\"\n    bands[day].capacity: 1000000 → 2000000\n",
+		},
+		"an added rule": {
+			nil, budget("jpy", 5_000_000, 1_000_000),
+			"+ budget\n    cost: \"jpy\"\n    bands[day]: {\"capacity\":\"5 JPY\",\"refill\":\"1d\",\"refillTokens\":\"1 JPY\"}\n",
+		},
+	} {
+		var b strings.Builder
+		if err := rules.WriteDiff(&b, rules.Diff(test.before, test.after), nil); err != nil || b.String() != test.want {
+			t.Errorf("%s: %v\n%s\nwant\n%s", name, err, b.String(), test.want)
+		}
+	}
+}

@@ -50,7 +50,7 @@ func TestRules_CostTables(t *testing.T) {
 + budget
     limitScope: "USER_ID"
     cost: "usd"
-    bands[month]: {"capacity":500000000,"kind":"quota","period":"month","timezone":"UTC"}
+    bands[month]: {"capacity":"500 USD","kind":"quota","period":"month","timezone":"UTC"}
 + calls
     bands[hour]: {"capacity":600,"refill":"1h"}
 llm: revision 1`},
@@ -77,18 +77,18 @@ func TestCosts_Flags(t *testing.T) {
 	verdicts := "\n\nRULE APPLIES WHY BUCKET\nbudget yes counts by userId KEY\ncalls yes counts all together KEY"
 	explain.runLines(t, "", []line{
 		{command: "explain --user ada --model gpt-4o --input-tokens 6000 --max-output-tokens 10000",
-			stdout: columns + "budget month usd 115000 500000000 500000000 TIME\ncalls hour requests 1 600 600 TIME" + verdicts},
-		{command: "explain --user ada --model gpt-4o", stdout: columns + "budget month usd 163840 500000000 500000000 TIME\ncalls hour requests 1 600 600 TIME" + verdicts},
-		{command: "explain --user ada --input-tokens 2", stdout: columns + "budget month usd 30 500000000 500000000 TIME\ncalls hour requests 1 600 600 TIME" + verdicts},
+			stdout: columns + "budget month usd $0.115 $500.00 $500.00 TIME\ncalls hour requests 1 600 600 TIME" + verdicts},
+		{command: "explain --user ada --model gpt-4o", stdout: columns + "budget month usd $0.164 $500.00 $500.00 TIME\ncalls hour requests 1 600 600 TIME" + verdicts},
+		{command: "explain --user ada --input-tokens 2", stdout: columns + "budget month usd $0.00003 $500.00 $500.00 TIME\ncalls hour requests 1 600 600 TIME" + verdicts},
 		{command: "explain --user ada --costs usd=1200,images=2 --cost 3",
-			stdout: columns + "budget month usd 1200 500000000 500000000 TIME\ncalls hour requests 3 600 600 TIME" + verdicts, stderr: uncounted},
+			stdout: columns + "budget month usd $0.0012 $500.00 $500.00 TIME\ncalls hour requests 3 600 600 TIME" + verdicts, stderr: uncounted},
 	})
 	check.runLines(t, "", []line{
-		{command: "check --user ada --costs usd=100,images=2", stdout: columns + "budget month usd 100 499999900 500000000 TIME\ncalls hour requests 1 599 600 TIME", stderr: uncounted},
-		{command: "check --user ada --model gpt-4o --input-tokens 40 --max-output-tokens 10", stdout: columns + "budget month usd 200 499999700 500000000 TIME\ncalls hour requests 1 598 600 TIME"},
+		{command: "check --user ada --costs usd=100,images=2", stdout: columns + "budget month usd $0.0001 $499.99 $500.00 TIME\ncalls hour requests 1 599 600 TIME", stderr: uncounted},
+		{command: "check --user ada --model gpt-4o --input-tokens 40 --max-output-tokens 10", stdout: columns + "budget month usd $0.0002 $499.99 $500.00 TIME\ncalls hour requests 1 598 600 TIME"},
 	})
 	explain.runLines(t, "", []line{
-		{command: "bucket peek --user ada", stdout: "RULE LIMIT COUNTS LEFT OF FULL IN BUCKET\nbudget month usd 499999700 500000000 TIME KEY\ncalls hour requests 598 600 TIME KEY"},
+		{command: "bucket peek --user ada", stdout: "RULE LIMIT COUNTS LEFT OF FULL IN BUCKET\nbudget month usd $499.99 $500.00 TIME KEY\ncalls hour requests 598 600 TIME KEY"},
 	})
 	for _, c := range []struct{ args, want string }{
 		{"explain --costs usd=-1", "--costs usd: must not be negative, got -1"},

@@ -134,7 +134,7 @@ func whyApplies(v *admin.Verdict) string {
 		text += ", in shadow"
 	}
 	if o := v.Override; o != nil {
-		text += ", override " + numbersText(o.Times, o.Bands)
+		text += ", override " + numbersText(o.Times, o.Bands, v.Measure)
 		if o.Until != nil {
 			text += " until " + moment(o.Until)
 		}

@@ -83,7 +83,10 @@ func putOverrides(ctx context.Context, operator admin.Operator, changes []rules.
 	}
 	for _, id := range slices.Sorted(maps.Keys(sets)) {
 		for part := range slices.Chunk(sets[id], admin.MaxOverrides) {
-			_, err := operator.PutOverrides(ctx, id, part, dryRun)
+			err := checkNumbers(ctx, operator, id, part)
+			if err == nil {
+				_, err = operator.PutOverrides(ctx, id, part, dryRun)
+			}
 			problem := admin.ProblemOf(err)
 			switch {
 			case err == nil:
@@ -97,6 +100,43 @@ func putOverrides(ctx context.Context, operator admin.Operator, changes []rules.
 		}
 	}
 	return nil
+}
+
+// checkNumbers checks whether numbers fit their rules. Servers do so too, but they do not get the
+// currency of numbers.
+func checkNumbers(ctx context.Context, operator admin.Operator, ruleSet string, changes []rules.Override) error {
+	if !slices.ContainsFunc(changes, func(o rules.Override) bool { return len(o.Bands) > 0 }) {
+		return nil
+	}
+	byID, err := rulesByID(ctx, operator, ruleSet)
+	if err != nil {
+		return err
+	}
+	wrong := admin.OverrideErrors{}
+	for i, o := range changes {
+		if rule := byID[o.RuleID]; rule != nil && len(o.Bands) > 0 {
+			if _, err := rule.Overridden(0, o.Bands); err != nil {
+				wrong[i] = err
+			}
+		}
+	}
+	if len(wrong) > 0 {
+		return wrong
+	}
+	return nil
+}
+
+// rulesByID returns the current rules of a rule set.
+func rulesByID(ctx context.Context, operator admin.Operator, ruleSet string) (map[string]*rules.Rule, error) {
+	version, err := operator.Load(ctx, ruleSet)
+	if err != nil {
+		return nil, err
+	}
+	byID := map[string]*rules.Rule{}
+	for i := range version.RuleSet.Len() {
+		byID[version.RuleSet.At(i).ID] = version.RuleSet.At(i)
+	}
+	return byID, nil
 }
 
 // describeOverrides says which changes are not valid.

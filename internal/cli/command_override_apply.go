@@ -17,8 +17,9 @@ func newOverrideApply() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "apply -f FILE", Short: "Write the overrides of a CSV file", Args: noArgs,
 		Long: `Check the overrides of a CSV file, ask for confirmation, and write them. The first line names the columns: rule, times
-or bands, until, reason, ruleSet, and a column for each part of a caller: ip, userId, apiKey, header:NAME, attr:NAME and
-so on. All are checked before one is written. Overrides that are not in the file stay unchanged.`,
+or bands (JSON, with money such as "500 USD"), until, reason, ruleSet, and a column for each part of a caller: ip,
+userId, apiKey, header:NAME, attr:NAME and so on. All are checked before one is written. Overrides that are not in the
+file stay unchanged.`,
 		Example: `  fluxgate override apply -f overrides.csv --dry-run
   fluxgate override apply -f overrides.csv --yes`,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"strings"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/internal/amount"
 	"github.com/fluxgate/fluxgate/rules"
 )
 
@@ -24,7 +24,8 @@ func newOverrideList() *cobra.Command {
 			return from.runRuleSet(cmd, needRules, &ruleSet, func(ctx context.Context, operator admin.Operator) error {
 				found, err := listOverrides(ctx, operator, ruleSet)
 				return from.show(cmd, found, err, func(out io.Writer) {
-					if writeOverrides(out, found); len(found) == 0 {
+					byID, _ := rulesByID(ctx, operator, ruleSet) // without them numbers have no unit
+					if writeOverrides(out, found, byID); len(found) == 0 {
 						printf(out, "%s has no overrides\n", ruleSet)
 					}
 				})
@@ -53,7 +54,7 @@ func listOverrides(ctx context.Context, operator admin.Operator, ruleSet string)
 	}
 }
 
-func writeOverrides(out io.Writer, overrides []rules.OverrideDocument) {
+func writeOverrides(out io.Writer, overrides []rules.OverrideDocument, byID map[string]*rules.Rule) {
 	t := table{columns: []string{"ENDS", "RULE", "CALLER", "NUMBERS", "BY", "WHY", "ID"}, optional: map[string]string{"WHY": none}}
 	for i := range overrides {
 		o := &overrides[i]
@@ -61,19 +62,23 @@ func writeOverrides(out io.Writer, overrides []rules.OverrideDocument) {
 		if o.Until != nil && o.Until.Before(time.Now()) {
 			ends += " (ended)"
 		}
-		t.add(ends, o.Rule, callerText(o.Identity), numbersText(o.Times, o.Bands), o.Author, o.Reason, o.ID)
+		measure := ""
+		if rule := byID[o.Rule]; rule != nil {
+			measure = rule.Measure()
+		}
+		t.add(ends, o.Rule, callerText(o.Identity), numbersText(o.Times, o.Bands, measure), o.Author, o.Reason, o.ID)
 	}
 	t.write(out)
 }
 
-// numbersText shows the numbers of an override on one line.
-func numbersText(times rules.Times, bands []rules.BandDocument) string {
+// numbersText shows the numbers of an override of a rule that counts a measure on one line.
+func numbersText(times rules.Times, bands []rules.BandDocument, measure string) string {
 	if len(bands) == 0 {
 		return times.String() + " times"
 	}
 	own := make([]string, len(bands))
 	for i, b := range bands {
-		own[i] = strings.TrimPrefix(fmt.Sprintf("%s: %d", b.Label, b.Capacity), ": ")
+		own[i] = strings.TrimPrefix(b.Label+": "+amount.Floor(b.Capacity, measure), ": ")
 	}
 	return strings.Join(own, ", ")
 }

@@ -44,7 +44,8 @@ the rule counts by: userId for a rule by user, none for a rule that counts all c
 	f.flags(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&f.times, "times", "", "multiply the capacities and refills of the rule, such as 10 or 0.5")
-	flags.StringVar(&f.bands, "bands", "", "instead of --times: the limits of the rule with other numbers, as JSON")
+	flags.StringVar(&f.bands, "bands", "",
+		"instead of --times: the limits of the rule with other numbers, as JSON; money such as \"500 USD\"")
 	flags.DurationVar(&f.duration, "for", 0, "how long, such as 1h (default: for good)")
 	flags.StringVar(&f.until, "until", "", "instead of --for: the end, such as 2027-01-31T00:00:00Z")
 	flags.StringVarP(&f.reason, "reason", "m", "", "the reason")

@@ -198,7 +198,7 @@ func TestOverride_Examples(t *testing.T) {
 func TestOverrideList_Ended(t *testing.T) {
 	past, next := time.Now().Add(-time.Minute), time.Now().Add(time.Minute)
 	var out strings.Builder
-	writeOverrides(&out, []rules.OverrideDocument{{ID: "a", Rule: "r", Times: 2000, Until: &past}, {ID: "b", Rule: "r", Times: 2000, Until: &next}})
+	writeOverrides(&out, []rules.OverrideDocument{{ID: "a", Rule: "r", Times: 2000, Until: &past}, {ID: "b", Rule: "r", Times: 2000, Until: &next}}, nil)
 	if got := tidy(out.String()); !strings.Contains(got, "MOMENT (ended) r all callers 2 times - a\nMOMENT r all callers 2 times - b") {
 		t.Error(got)
 	}
@@ -210,5 +210,56 @@ func TestOverrideSet_For(t *testing.T) {
 	now := time.Date(2026, 5, 4, 10, 0, 0, 900e6, time.UTC)
 	if o, err := f.read(now); err != nil || !o.Until.Equal(time.Date(2026, 5, 4, 11, 0, 0, 0, time.UTC)) {
 		t.Error(o.Until, err)
+	}
+}
+
+// Numbers of overrides in money are read and shown. Another currency than the rule's is refused.
+func TestOverride_Money(t *testing.T) {
+	folder := t.TempDir()
+	file := write(t, folder, "rules.yaml", "id: api-limits\nrules:\n"+
+		"  - {id: budget, cost: usd, limitScope: USER_ID, bands: [{label: month, kind: quota, capacity: 12.40 USD, period: month}]}\n"+
+		"  - {id: tokens, cost: tokens, limitScope: USER_ID, bands: [{label: month, kind: quota, capacity: 12400, period: month}]}\n")
+	csv := func(name, rule, capacity string) {
+		write(t, folder, name, "rule,userId,bands\n"+rule+`,acme,"[{""label"": ""month"", ""kind"": ""quota"", ""capacity"": `+capacity+`, ""period"": ""month""}]"`+"\n")
+	}
+	csv("right.csv", "budget", `""600 usd""`)
+	csv("euros.csv", "budget", `""600 EUR""`)
+	csv("tokens.csv", "tokens", `""600 USD""`)
+	csv("decimals.csv", "budget", `""600.001 USD""`)
+	csv("many.csv", "tokens", `1240000`)
+	csv("nope.csv", "nope", `""600 USD""`)
+	for name, at := range overrideTargets(t) {
+		t.Run(name, func(t *testing.T) {
+			at.mustCall(t, "rules", "apply", "--yes", "-f", file)
+			const written = "1 override written; other servers follow within seconds"
+			at.runLines(t, folder, []line{
+				{command: `override set --rule budget --caller userId=acme --bands [{"label":"month","kind":"quota","capacity":"600EUR","period":"month"}]`,
+					code: exitUsage, stderr: `--bands: bands[0].capacity: must be a whole number, or money such as 500 USD or 12.40 USD, not "600EUR"`},
+				{command: "override apply --yes -f FOLDER/euros.csv", code: exitError, stderr: "Nothing was changed.\n" +
+					`  override 1 (budget, userId acme): band 0 is in EUR, but the rule counts "usd": set its cost to eur, or write a whole number`},
+				{command: "override apply --yes -f FOLDER/tokens.csv", code: exitError, stderr: `band 0 is in USD, but the rule counts "tokens"`},
+				{command: "override apply --yes -f FOLDER/decimals.csv", code: exitError,
+					stderr: `line 2, column bands: bands[0].capacity: must have at most 2 decimals in USD, not "600.001 USD"`},
+				{command: "override apply --yes -f FOLDER/nope.csv", code: exitError, stderr: "there is no such rule"},
+				{command: "override list", stdout: "api-limits has no overrides"},
+				{command: "override apply --yes -f FOLDER/right.csv", stdout: written},
+				{command: "override apply --yes -f FOLDER/many.csv", stdout: written},
+			})
+			out := at.mustCall(t, "override", "list")
+			for _, want := range []string{"month: $600.00", "month: 1.24M"} {
+				if !strings.Contains(out, want) {
+					t.Errorf("no %s in\n%s", want, out)
+				}
+			}
+			if out := at.mustCall(t, "override", "list", "-o", "json"); !strings.Contains(out, `"capacity": 600000000`) {
+				t.Error(out)
+			}
+			out = at.mustCall(t, "explain", "--user", "acme")
+			for _, want := range []string{"$600.00", "override month: $600.00", "1.24M", "override month: 1.24M"} {
+				if !strings.Contains(out, want) {
+					t.Errorf("no %s in\n%s", want, out)
+				}
+			}
+		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/amount"
 	"github.com/fluxgate/fluxgate/internal/printable"
 	"github.com/fluxgate/fluxgate/internal/wire"
 	"github.com/fluxgate/fluxgate/rules"
@@ -78,12 +79,19 @@ func (t *bandTable) addBand(b *wire.Band, key string) {
 	if b.Shadow {
 		mode = rules.ModeShadow
 	}
-	var left, full any = b.Remaining, ceil(b.FullAfterMs, time.Second)
+	measure := cmp.Or(b.Measure, rules.MeasureRequests)
+	var left, full any = amount.Floor(b.Remaining, measure), ceil(b.FullAfterMs, time.Second)
 	if b.Status == store.Unavailable.String() || b.Status == store.NotAsked.String() {
 		left, full = unknown, unknown
 	}
-	measure, cost := cmp.Or(b.Measure, rules.MeasureRequests), max(1, b.Cost)
-	t.add(b.Rule, b.Definition().Name(), measure, cost, left, b.Owed, b.Limit, full, mode, key)
+	cost, owed := "1", "0"
+	if key == "" { // a decision: a bucket has no cost
+		cost = amount.Ceil(max(1, b.Cost), measure)
+	}
+	if b.Owed > 0 {
+		owed = amount.Ceil(b.Owed, measure)
+	}
+	t.add(b.Rule, b.Definition().Name(), measure, cost, left, owed, amount.Floor(b.Limit, measure), full, mode, key)
 }
 
 // unknown is the cell of a number that the store did not return.

@@ -10,8 +10,10 @@ func TestFull_EveryField(t *testing.T) {
 	set := map[string]bool{}
 	look := func(name string, v reflect.Value) {
 		for i := range v.NumField() {
-			field := name + "." + v.Type().Field(i).Name
-			set[field] = set[field] || !v.Field(i).IsZero()
+			if f := v.Type().Field(i); f.IsExported() {
+				field := name + "." + f.Name
+				set[field] = set[field] || !v.Field(i).IsZero()
+			}
 		}
 	}
 	for _, table := range costTables {

@@ -38,7 +38,7 @@ func TestCostTables_Lifecycle(t *testing.T) {
 
 	var diff admin.Diff
 	r.send(t, http.MethodGet, mine+"/diff", "").want(t, http.StatusOK).into(t, &diff)
-	if got := fmt.Sprintf("%s", diff.Changes); got != "[{cost tables changed [{costTables.usd.gpt-4o.input 1 2}]}]" {
+	if got := fmt.Sprintf("%s", diff.Changes); got != "[{cost tables changed  [{costTables.usd.gpt-4o.input 1 2}]}]" {
 		t.Errorf("the difference is %s", got)
 	}
 

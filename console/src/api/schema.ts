@@ -1097,6 +1097,8 @@ export interface components {
             change: "added" | "removed" | "changed";
             /** @description The fields that differ; of an added or removed rule, all. */
             fields?: components["schemas"]["FieldDiff"][];
+            /** @description What the rule counts. Absent for requests, and if it changes. */
+            measure?: string;
             /** @description The rule, or "cost tables". */
             rule: string;
         };

@@ -4,6 +4,7 @@ import { useState } from "react";
 import { api, ApiError, unwrap, type Schemas } from "../api/client";
 import type { Identity } from "../identity";
 import { navigate } from "../router";
+import { currencyOf, parsed, written } from "../ui/amount";
 import { identityOf } from "../ui/overrides";
 import { Failure, Loaded } from "../ui/states";
 
@@ -25,12 +26,12 @@ export function OverrideForm(props: Props) {
   });
   return (
     <Modal opened onClose={close} title={`Override ${rule} for ${identityOf({ ...identity })}`}>
-      <Loaded query={limit}>{(found) => <Form {...props} limits={found.bands ?? []} />}</Loaded>
+      <Loaded query={limit}>{(found) => <Form {...props} limits={found.bands ?? []} measure={found.cost} />}</Loaded>
     </Modal>
   );
 }
 
-function Form({ ruleSet, rule, identity, close, limits }: Props & { limits: Band[] }) {
+function Form({ ruleSet, rule, identity, close, limits, measure }: Props & { limits: Band[]; measure: string | undefined }) {
   const [kind, setKind] = useState("times");
   const [times, setTimes] = useState("2");
   const [bands, setBands] = useState(limits);
@@ -84,7 +85,7 @@ function Form({ ruleSet, rule, identity, close, limits }: Props & { limits: Band
         {kind === "times" ? (
           <NumberOf label="Times" description="Multiplies capacities and refills." value={times} change={setTimes} />
         ) : (
-          bands.map((band, i) => <BandFields key={i} band={band} limit={limits[i]!} change={(b) => setBands(bands.with(i, b))} />)
+          bands.map((band, i) => <BandFields key={i} band={band} measure={measure} limit={limits[i]!} change={(b) => setBands(bands.with(i, b))} />)
         )}
         <TextInput type="datetime-local" label="Ends" description="In the time of this browser. Empty means never." value={until} onChange={(e) => setUntil(e.currentTarget.value)} />
         <TextInput label="Reason" value={reason} onChange={(e) => setReason(e.currentTarget.value)} maxLength={1000} />
@@ -103,20 +104,32 @@ function Form({ ruleSet, rule, identity, close, limits }: Props & { limits: Band
 }
 
 // BandFields are the numbers of a band: one if the rule has one.
-function BandFields({ band, limit, change }: { band: Band; limit: Band; change: (band: Band) => void }) {
+function BandFields({ band, measure, limit, change }: { band: Band; measure: string | undefined; limit: Band; change: (band: Band) => void }) {
   const name = band.label ? ` of ${band.label}` : "";
   const { refillTokens } = band;
   const separate = refillTokens !== undefined && limit.refillTokens !== limit.capacity;
   return (
     <>
-      <NumberOf
+      <AmountOf
         label={`Capacity${name}`}
-        value={band.capacity}
-        change={(n) => change({ ...band, capacity: Number(n), ...(refillTokens !== undefined && !separate && { refillTokens: Number(n) }) })}
+        measure={measure}
+        value={limit.capacity}
+        change={(n) => change({ ...band, capacity: n, ...(refillTokens !== undefined && !separate && { refillTokens: n }) })}
       />
-      {separate && <NumberOf label={`Refill${name}`} value={refillTokens} change={(n) => change({ ...band, refillTokens: Number(n) })} />}
+      {separate && <AmountOf label={`Refill${name}`} measure={measure} value={limit.refillTokens ?? 0} change={(n) => change({ ...band, refillTokens: n })} />}
     </>
   );
+}
+
+// AmountOf is a number of what the rule counts: money as it is written. The server refuses other texts.
+function AmountOf({ label, measure, value, change }: { label: string; measure: string | undefined; value: number; change: (n: number) => void }) {
+  const [text, setText] = useState(String(written(value, measure)));
+  if (!currencyOf(measure)) return <NumberOf label={label} value={text} change={(n) => { setText(n); change(Number(n)); }} />;
+  const typed = (next: string) => {
+    setText(next);
+    change((/^\d+$/.test(next) ? Number(next) : parsed(next, measure)) as number);
+  };
+  return <TextInput label={label} required value={text} onChange={(e) => typed(e.currentTarget.value)} />;
 }
 
 function NumberOf({ change, ...rest }: { label: string; description?: string; value: number | string; change: (value: string) => void }) {

@@ -11,7 +11,7 @@ import { identityOf, numbersOf } from "../ui/overrides";
 import { Page } from "../ui/Page";
 import { RuleLink } from "../ui/RuleLink";
 import { Empty, Failure, Loaded } from "../ui/states";
-import { useMayNotWrite } from "./rules/queries";
+import { useMayNotWrite, useRuleSet } from "./rules/queries";
 
 type Override = Schemas["OverrideDocument"];
 
@@ -45,6 +45,7 @@ export function Overrides() {
 function OverridesOf({ ruleSet }: { ruleSet: string }) {
   const refused = useMayNotWrite();
   const [deleting, setDeleting] = useState<Override>();
+  const measures = new Map(useRuleSet(ruleSet).data?.set?.rules.map((r) => [r.id, r.cost]));
   const overrides = useInfiniteQuery({
     queryKey: ["overrides", ruleSet],
     queryFn: ({ pageParam }) =>
@@ -62,7 +63,7 @@ function OverridesOf({ ruleSet }: { ruleSet: string }) {
             {rows.length === 0 ? (
               <Empty>{ruleSet} has no overrides. Callers shows who could have one.</Empty>
             ) : (
-              <DataTable label="Overrides" columns={columns(ruleSet, refused ? undefined : setDeleting)} rows={rows} keyOf={(o) => o.id!} />
+              <DataTable label="Overrides" columns={columns(ruleSet, measures, refused ? undefined : setDeleting)} rows={rows} keyOf={(o) => o.id!} />
             )}
             {overrides.hasNextPage && (
               <Button variant="default" loading={overrides.isFetchingNextPage} onClick={() => void overrides.fetchNextPage()}>
@@ -82,12 +83,12 @@ function OverridesOf({ ruleSet }: { ruleSet: string }) {
   );
 }
 
-function columns(ruleSet: string, remove: ((o: Override) => void) | undefined): Column<Override>[] {
+function columns(ruleSet: string, measures: Map<string, string | undefined>, remove: ((o: Override) => void) | undefined): Column<Override>[] {
   const shown: Column<Override>[] = [
     { title: "Ends", cell: (o) => (o.until ? <Ago time={o.until} /> : "never") },
     { title: "Caller", cell: (o) => <span className="clamped">{identityOf(o.identity)}</span> },
     { title: "Rule", cell: (o) => <RuleLink ruleSet={ruleSet} rule={o.ruleId} /> },
-    { title: "Numbers", cell: (o) => numbersOf(o) },
+    { title: "Numbers", cell: (o) => numbersOf(o, measures.get(o.ruleId)) },
     { title: "Why", cell: (o) => <span className="breakable">{o.reason ?? "–"}</span> },
     { title: "By", cell: (o) => <span className="breakable">{o.author ?? "–"}</span> },
   ];

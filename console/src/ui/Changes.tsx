@@ -1,4 +1,5 @@
 import type { Schemas } from "../api/client";
+import { written } from "./amount";
 
 type RuleDiff = Schemas["RuleDiff"];
 
@@ -28,13 +29,14 @@ function FieldList({ diff }: { diff: RuleDiff }) {
     <ul className="plain">
       {diff.fields.map((f) => (
         <li key={f.path} className="breakable">
-          <code>{f.path}</code>: {shown(f.before)} → {shown(f.after)}
+          <code>{f.path}</code>: {shown(f.before, f.path, diff.measure)} → {shown(f.after, f.path, diff.measure)}
         </li>
       ))}
     </ul>
   );
 }
 
-function shown(value: unknown): string {
+function shown(value: unknown, path: string, measure: string | undefined): string {
+  if (typeof value === "number" && /^bands\[.*\.(capacity|refillTokens)$/.test(path)) return String(written(value, measure));
   return value === undefined ? "none" : JSON.stringify(value);
 }

@@ -1,12 +1,13 @@
 import type { Schemas } from "../api/client";
-import { count } from "./format";
+import { amountOf } from "./amount";
 
 type Numbers = Pick<Schemas["OverrideDocument"], "times" | "bands">;
 
-// numbersOf returns the numbers of an override in words: "10 times" or "hourly 500".
-export function numbersOf({ times, bands }: Numbers): string {
+// numbersOf returns the numbers of an override of a rule that counts a measure in words: "10 times" or "hourly 500".
+export function numbersOf({ times, bands }: Numbers, measure: string | undefined): string {
   if (!bands?.length) return `${times ?? 1} times`;
-  return bands.map((b) => `${b.label ? b.label + " " : ""}${count(b.capacity)}${b.refillTokens ? `, refill ${count(b.refillTokens)}` : ""}`).join("; ");
+  const amount = (n: number) => amountOf(n, measure);
+  return bands.map((b) => `${b.label ? b.label + " " : ""}${amount(b.capacity)}${b.refillTokens ? `, refill ${amount(b.refillTokens)}` : ""}`).join("; ");
 }
 
 // identityOf returns a caller in words. Of an API key it shows the first digits of its digest.

@@ -1,4 +1,4 @@
-import { count } from "../../ui/format";
+import { amountOf } from "../../ui/amount";
 import { curveOf } from "./refill";
 import { leftOf, refillOf, time, type Band } from "./words";
 
@@ -19,8 +19,8 @@ export function RefillPlot({ band }: { band: Band }) {
     <figure className="refill">
       <div className="plot">
         <div className="scale" aria-hidden>
-          <span>{count(band.limit)}</span>
-          <span>{count(low)}</span>
+          <span>{amountOf(band.limit, band.measure)}</span>
+          <span>{amountOf(low, band.measure)}</span>
         </div>
         <svg viewBox={`0 0 ${width} ${height}`} preserveAspectRatio="none" role="img" aria-label={`Tokens over time: ${leftOf(band)}. ${refillOf(band)}`}>
           <polygon className="area" points={`0,${y(low)} ${line} ${width},${y(low)}`} />

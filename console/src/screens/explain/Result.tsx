@@ -3,6 +3,7 @@ import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, unwrap, type Schemas } from "../../api/client";
 import { href } from "../../router";
+import { amountOf, currencyOf } from "../../ui/amount";
 import { DataTable, type Column } from "../../ui/DataTable";
 import { numbersOf } from "../../ui/overrides";
 import { Section } from "../../ui/Page";
@@ -60,9 +61,13 @@ function applyingColumns(ruleSet: string): Column<Verdict>[] {
     ruleCell(ruleSet),
     { title: "Does", cell: (v) => (v.shadow ? "shadow: rejects nothing" : v.action === "allow" ? "exempts" : v.action === "deny" ? "rejects" : "limits") },
     { title: "Counts by", cell: (v) => <span className="breakable">{countsBy(v)}</span> },
-    { title: "Cost", number: true, cell: (v) => `${v.cost ?? 1}${v.measure ? " " + v.measure : ""}` },
+    { title: "Cost", number: true, cell: costOf },
     { title: "Priority", number: true, cell: (v) => v.priority },
   ];
+}
+
+function costOf({ cost = 1, measure }: Verdict): string {
+  return amountOf(cost, measure, "ceil") + (measure && !currencyOf(measure) ? " " + measure : "");
 }
 
 function countsBy({ limitScope, identity, missing, action }: Verdict): string {
@@ -109,7 +114,7 @@ function Buckets({ ruleSet, applying, bands, refresh }: BucketsProps) {
             )}
             {verdict.override && (
               <Text size="sm">
-                Override: {numbersOf(verdict.override)}
+                Override: {numbersOf(verdict.override, verdict.measure)}
                 {verdict.override.until && `, until ${new Date(verdict.override.until).toLocaleString()}`}
               </Text>
             )}

@@ -5,6 +5,9 @@ test("what the store does not say is not called empty", () => {
   const band: Band = { rule: "all", status: "unavailable", source: "none", limit: 1_000_000, capacity: 1_000_000, remaining: 0 };
   expect(leftOf(band)).toBe("Not known how many tokens are left of 1,000,000");
   expect(leftOf({ ...band, status: "ok", source: "store", remaining: 2500 })).toBe("2,500 of 1,000,000 tokens left");
+  expect(leftOf({ ...band, measure: "tokens", status: "ok", source: "store", remaining: 12_400 })).toBe("12.4k of 1M tokens left");
+  expect(leftOf({ ...band, measure: "usd", status: "ok", source: "store", limit: 500_000_000, remaining: 12_400_000 })).toBe("$12.40 of $500.00 left");
+  expect(leftOf({ ...band, measure: "usd", remaining: 0 })).toBe("Not known how much is left of $1.00");
 });
 
 test("a request that only shadow rules match is no request without a rule", () => {

@@ -1,5 +1,5 @@
 import type { Schemas } from "../../api/client";
-import { count } from "../../ui/format";
+import { amountOf, currencyOf } from "../../ui/amount";
 
 type Decision = Schemas["Decision"];
 type Verdict = Schemas["Verdict"];
@@ -90,14 +90,16 @@ export function refillOf(band: Band): string {
     case "sliding-window":
       return `Each comes back ${time(band.refillMs ?? 0)} after it was taken.${full}`;
   }
-  return `${count(band.refillTokens ?? 0)} come back every ${time(band.refillMs ?? 0)}.${full}`;
+  return `${amountOf(band.refillTokens ?? 0, band.measure)} come back every ${time(band.refillMs ?? 0)}.${full}`;
 }
 
 export function leftOf(band: Band): string {
+  const limit = amountOf(band.limit, band.measure);
+  const owed = band.owed ? `, ${amountOf(band.owed, band.measure, "ceil")} owed` : "";
+  if (currencyOf(band.measure)) return unknown(band) ? `Not known how much is left of ${limit}` : `${amountOf(band.remaining, band.measure)} of ${limit} left${owed}`;
   const what = band.kind === "concurrency" ? "slots" : (band.measure ?? "tokens");
-  if (unknown(band)) return `Not known how many ${what} are left of ${count(band.limit)}`;
-  const owed = band.owed ? `, ${count(band.owed)} owed` : "";
-  return `${count(band.remaining)} of ${count(band.limit)} ${what} left${owed}`;
+  if (unknown(band)) return `Not known how many ${what} are left of ${limit}`;
+  return `${amountOf(band.remaining, band.measure)} of ${limit} ${what} left${owed}`;
 }
 
 // unknown says whether the store could not say what is left.

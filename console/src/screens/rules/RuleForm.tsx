@@ -1,6 +1,7 @@
 import { Alert, Button, Group, Modal, SegmentedControl, Stack, Switch, Text, TextInput } from "@mantine/core";
 import { useState, type FormEvent } from "react";
 import type { Schemas } from "../../api/client";
+import { written } from "../../ui/amount";
 import { Failure } from "../../ui/states";
 import { validate } from "./queries";
 import type { Part } from "./ruleset";
@@ -53,7 +54,7 @@ export function RuleForm({ part, rule, close }: { part: Part; rule: Rule; close:
 function Fields({ rule, save }: { rule: Rule; save: (edits: Edit[]) => Promise<Detail[]> }) {
   const [enabled, setEnabled] = useState(rule.enabled ?? true);
   const [mode, setMode] = useState<string>(rule.mode ?? "enforce");
-  const [bands, setBands] = useState(() => (rule.bands ?? []).map(fieldsOf));
+  const [bands, setBands] = useState(() => (rule.bands ?? []).map((band) => fieldsOf(band, rule.cost)));
   const [errors, setErrors] = useState<Detail[]>([]);
   const [failure, setFailure] = useState<Error>();
   const [busy, setBusy] = useState(false);
@@ -61,7 +62,7 @@ function Fields({ rule, save }: { rule: Rule; save: (edits: Edit[]) => Promise<D
   const edits: Edit[] = [];
   if (enabled !== (rule.enabled ?? true)) edits.push({ path: ["enabled"], value: enabled });
   if (mode !== (rule.mode ?? "enforce")) edits.push({ path: ["mode"], value: mode === "enforce" ? undefined : mode });
-  bands.forEach((fields, i) => edits.push(...bandEdits(rule.bands![i]!, fields, i)));
+  bands.forEach((fields, i) => edits.push(...bandEdits(rule.bands![i]!, rule.cost, fields, i)));
 
   async function submit(event: FormEvent) {
     event.preventDefault();
@@ -103,7 +104,7 @@ function Fields({ rule, save }: { rule: Rule; save: (edits: Edit[]) => Promise<D
           </div>
         ) : null}
         {bands.map((fields, i) => (
-          <BandFields key={i} band={rule.bands![i]!} fields={fields} errors={atBands.filter((e) => e.path?.[1] === i)} change={(next) => setBands(bands.map((b, j) => (j === i ? next : b)))} />
+          <BandFields key={i} band={rule.bands![i]!} measure={rule.cost} fields={fields} errors={atBands.filter((e) => e.path?.[1] === i)} change={(next) => setBands(bands.map((b, j) => (j === i ? next : b)))} />
         ))}
         {others.length > 0 && (
           <Alert color="red" variant="light" role="alert">
@@ -132,8 +133,9 @@ interface BandText {
   period: string;
 }
 
-function fieldsOf(band: Band): BandText {
-  return { capacity: String(band.capacity), refillTokens: String(band.refillTokens ?? band.capacity), period: periodText(band) };
+function fieldsOf(band: Band, measure: string | undefined): BandText {
+  const text = (n: number) => String(written(n, measure));
+  return { capacity: text(band.capacity), refillTokens: text(band.refillTokens ?? band.capacity), period: periodText(band) };
 }
 
 function periodText(band: Band): string {
@@ -143,8 +145,8 @@ function periodText(band: Band): string {
 
 // bandEdits are the fields that were changed. A bucket that held what it is refilled
 // by does so afterwards, unless both were changed.
-function bandEdits(band: Band, fields: BandText, index: number): Edit[] {
-  const was = fieldsOf(band);
+function bandEdits(band: Band, measure: string | undefined, fields: BandText, index: number): Edit[] {
+  const was = fieldsOf(band, measure);
   const at = (name: string, value: unknown): Edit => ({ path: ["bands", index, name], value });
   const edits: Edit[] = [];
   if (fields.capacity !== was.capacity) edits.push(at("capacity", numberOr(fields.capacity)));
@@ -157,25 +159,26 @@ function bandEdits(band: Band, fields: BandText, index: number): Edit[] {
   return edits;
 }
 
-// numberOr is a number, or the text for the server to refuse.
+// numberOr is a number, or the text: an amount of money, or for the server to refuse.
 function numberOr(text: string): number | string {
   return /^-?\d{1,15}$/.test(text.trim()) ? Number(text) : text;
 }
 
 interface BandProps {
   band: Band;
+  measure: string | undefined;
   fields: BandText;
   errors: Detail[];
   change: (next: BandText) => void;
 }
 
-function BandFields({ band, fields, errors, change }: BandProps) {
+function BandFields({ band, measure, fields, errors, change }: BandProps) {
   const bucket = band.kind === undefined || band.kind === "token-bucket";
   const error = (...names: string[]) => errors.find((e) => names.includes(String(e.path?.[2])))?.message;
   const linked = bucket && fields.refillTokens === fields.capacity;
   return (
     <fieldset className="band">
-      <legend>{band.label ?? limitOf(band)}</legend>
+      <legend>{band.label ?? limitOf(band, measure)}</legend>
       <div className="band-fields">
         <TextInput
           label={bucket ? "Capacity" : "Limit"}

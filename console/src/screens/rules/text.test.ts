@@ -104,3 +104,22 @@ describe("withRules", () => {
     expect(read(withRules(read("id: a\ncostTables: {}\nrules: []\n"), [{ id: "b" }])).value).toEqual({ id: "a", costTables: {}, rules: [{ id: "b" }] });
   });
 });
+
+describe("money", () => {
+  const budget = (capacity: unknown, cost = "usd"): RuleSet => ({ id: "llm", rules: [{ id: "budget", cost, bands: [{ capacity, refillTokens: 12_345, refill: "1d" }] }] }) as RuleSet;
+
+  it("is written with its currency and sent as a number", () => {
+    const text = textOf(budget(500_000_000));
+    expect(text).toContain("capacity: 500 USD\n        refillTokens: 12345\n");
+    expect(read(text).value).toEqual(budget(500_000_000));
+    expect(read(text.replace("500 USD", "12.40 usd")).value).toEqual(budget(12_400_000));
+  });
+
+  it.each(["500 EUR", "12.345 USD", "a lot"])("leaves %s to the server", (typed) => {
+    expect(read(textOf(budget(1)).replace("capacity: 1", `capacity: ${typed}`)).value).toEqual(budget(typed));
+  });
+
+  it("reads what is no rule set", () => {
+    for (const text of ["5", "rules: 5", "rules: [5, null, {bands: 5}, {bands: [5, null, []]}]"]) expect(read(text).marks).toEqual([]);
+  });
+});

@@ -1,5 +1,6 @@
 import { isMap, isScalar, isSeq, LineCounter, parseDocument, stringify, visit, type Document, type ParsedNode } from "yaml";
 import type { Schemas } from "../../api/client";
+import { parsed, written } from "../../ui/amount";
 
 export type RuleSet = Schemas["RuleSetDocument"];
 export type Rule = Schemas["RuleDocument"];
@@ -21,9 +22,23 @@ const kept = ["ruleSetId", "createdAt", "updatedAt"];
 // which would change both rules at once.
 const plain = { aliasDuplicateObjects: false };
 
-// textOf writes a rule set as YAML, each rule with its id first.
+// withAmounts replaces the numbers of the limits of a rule. Other programs may have written them: they can be anything.
+function withAmounts<R>(rule: R, replace: (value: unknown, measure: string | undefined) => unknown): R {
+  const { bands, cost } = (rule ?? {}) as { bands?: unknown; cost?: string };
+  if (!Array.isArray(bands)) return rule;
+  const numbers = (band: object) => Object.entries(band).map(([name, value]) => [name, name === "capacity" || name === "refillTokens" ? replace(value, cost) : value]);
+  return { ...rule, bands: bands.map((band: unknown) => (isObject(band) ? Object.fromEntries(numbers(band)) : band)) };
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+// textOf writes a rule set as YAML, each rule with its id first, and money with its currency.
 export function textOf(set: RuleSet): string {
-  const rules = set.rules.map(({ id, ...rule }) => ({ id, ...Object.fromEntries(Object.entries(rule).filter(([name]) => !kept.includes(name))) }));
+  const rules = set.rules
+    .map((rule) => withAmounts(rule, (n, measure) => (typeof n === "number" ? written(n, measure) : n)))
+    .map(({ id, ...rule }) => ({ id, ...Object.fromEntries(Object.entries(rule).filter(([name]) => !kept.includes(name))) }));
   return stringify({ ...set, rules }, { ...plain, lineWidth: 0 });
 }
 
@@ -47,7 +62,11 @@ export function read(text: string): Source {
   if (marks.length > 0) return { text, document, value: undefined, marks };
   try {
     // As it is sent: a value that contains itself is an error.
-    return { text, document, value: JSON.parse(JSON.stringify(document.toJS())) as RuleSet, marks };
+    const value = JSON.parse(JSON.stringify(document.toJS())) as RuleSet;
+    if (isObject(value) && Array.isArray(value.rules)) {
+      value.rules = value.rules.map((rule) => withAmounts(rule, (n, measure) => (typeof n === "string" ? parsed(n, measure) : n)));
+    }
+    return { text, document, value, marks };
   } catch (error) {
     return { text, document, value: undefined, marks: [markAt(text, 0, 1, (error as Error).message.split("\n")[0]!)] }; // or too many aliases
   }

@@ -27,6 +27,7 @@ describe("the words for a rule", () => {
     expect(stateOf({ id: "a", mode: "alternative" })).toBe("alternative");
     expect(stateOf({ id: "a", action: "allow" })).toBe("exempt");
     expect(limitsOf({ id: "a", action: "deny" })).toBe("rejected");
+    expect(limitsOf({ id: "a", cost: "usd", bands: [{ capacity: 500_000_000, kind: "quota", period: "month" }] })).toBe("$500.00 per month");
     expect(matchOf({ id: "a", methods: ["GET", "PUT"], path: "/a/*", when: { users: ["bob"] } })).toBe("GET, PUT /a/* when users");
     expect(matchOf({ id: "a" })).toBe("every path");
   });

@@ -1,13 +1,13 @@
-import { count } from "../../ui/format";
+import { amountOf } from "../../ui/amount";
 import type { Rule } from "./text";
 
 type Band = NonNullable<Rule["bands"]>[number];
 
 // The words for a rule in tables.
 
-// limitOf says what a band admits, such as "100 per 1m".
-export function limitOf(band: Band): string {
-  const most = count(band.capacity);
+// limitOf says what a band of a rule that counts a measure admits, such as "100 per 1m".
+export function limitOf(band: Band, measure?: string): string {
+  const most = amountOf(band.capacity, measure);
   switch (band.kind) {
     case "concurrency":
       return `${most} concurrent requests`;
@@ -18,7 +18,7 @@ export function limitOf(band: Band): string {
   }
   const period = band.refill ?? (band.refillSeconds ? duration(band.refillSeconds) : "?");
   if (band.refillTokens === undefined || band.refillTokens === band.capacity) return `${most} per ${period}`;
-  return `${count(band.refillTokens)} per ${period}, at most ${most} at once`;
+  return `${amountOf(band.refillTokens, measure)} per ${period}, at most ${most} at once`;
 }
 
 const units = [
@@ -36,7 +36,7 @@ export function duration(seconds: number): string {
 export function limitsOf(rule: Rule): string {
   if (rule.action === "allow") return "no limit";
   if (rule.action === "deny") return "rejected";
-  return (rule.bands ?? []).map(limitOf).join("; ");
+  return (rule.bands ?? []).map((band) => limitOf(band, rule.cost)).join("; ");
 }
 
 // matchOf says which requests a rule is for.
