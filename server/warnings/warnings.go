@@ -122,11 +122,15 @@ func (c *Courier) Run(ctx context.Context) {
 		if s == nil {
 			continue
 		}
-		if err := c.round(ctx, s); err != nil && ctx.Err() == nil {
+		leads, err := c.round(ctx, s)
+		if err != nil && ctx.Err() == nil {
 			c.failed.Log(ctx, c.config.Logger, slog.LevelWarn, "cannot read warnings: they are delivered later", "error", err)
 		}
-		// Those that have failed are read again each time.
-		pause = interval + time.Duration(len(c.tries))*200*time.Microsecond
+		pause = lease / 4 // many servers wait until the lease is free
+		if leads {
+			// Those that have failed are read again each time.
+			pause = interval + time.Duration(len(c.tries))*200*time.Microsecond
+		}
 	}
 	c.posts.Wait()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
@@ -138,19 +142,18 @@ func (c *Courier) Run(ctx context.Context) {
 	}
 }
 
-// round posts the warnings that are due.
-func (c *Courier) round(ctx context.Context, s Store) error {
-	if err := c.acknowledge(ctx, s); err != nil {
-		return err
+// round posts the warnings that are due, if this process leads.
+func (c *Courier) round(ctx context.Context, s Store) (leads bool, err error) {
+	if err = c.acknowledge(ctx, s); err != nil {
+		return false, err
 	}
-	leads, err := s.LeadWarnings(ctx, lease)
-	if err != nil {
-		return err
+	if leads, err = s.LeadWarnings(ctx, lease); err != nil {
+		return false, err
 	}
 	var pending []store.Warning
 	if leads {
 		if pending, err = s.PendingWarnings(ctx, min(len(c.tries)+batch, maxTries)); err != nil {
-			return err
+			return leads, err
 		}
 	}
 	end := time.After(lease / 4) // the lease is renewed while posts take long
@@ -158,9 +161,9 @@ func (c *Courier) round(ctx context.Context, s Store) error {
 		select {
 		case c.slots <- struct{}{}:
 		case <-end:
-			return nil
+			return leads, nil
 		case <-ctx.Done():
-			return nil
+			return leads, nil
 		}
 		c.mu.Lock()
 		t.busy = true
@@ -170,7 +173,7 @@ func (c *Courier) round(ctx context.Context, s Store) error {
 			<-c.slots
 		})
 	}
-	return nil
+	return leads, nil
 }
 
 // due returns the pending warnings to post now, and forgets those that are not pending.
