@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -174,13 +175,19 @@ func documentOf(t *testing.T, band rules.Band) rules.BandDocument {
 
 // Each kind of band is written with its own fields.
 func TestRuleSetDocument_Kinds(t *testing.T) {
-	for want, band := range map[rules.BandDocument]rules.Band{
-		{Kind: rules.Quota, Capacity: 5, Period: "month", Timezone: "Asia/Tokyo"}: {Kind: rules.Quota, Capacity: 5, Period: "month", Timezone: "Asia/Tokyo"},
-		{Kind: rules.SlidingWindow, Capacity: 5, Period: "90s"}:                   {Kind: rules.SlidingWindow, Capacity: 5, Refill: 90 * time.Second},
-		{Kind: rules.Concurrency, Capacity: 5, Hold: "90s"}:                       {Kind: rules.Concurrency, Capacity: 5, Hold: 90 * time.Second},
+	for _, c := range []struct {
+		want rules.BandDocument
+		band rules.Band
+	}{
+		{
+			rules.BandDocument{Kind: rules.Quota, Capacity: 5, Period: "month", Timezone: "Asia/Tokyo", WarnAt: []string{"80%"}},
+			rules.Band{Kind: rules.Quota, Capacity: 5, Period: "month", Timezone: "Asia/Tokyo", WarnAt: rules.Percents{80}},
+		},
+		{rules.BandDocument{Kind: rules.SlidingWindow, Capacity: 5, Period: "90s"}, rules.Band{Kind: rules.SlidingWindow, Capacity: 5, Refill: 90 * time.Second}},
+		{rules.BandDocument{Kind: rules.Concurrency, Capacity: 5, Hold: "90s"}, rules.Band{Kind: rules.Concurrency, Capacity: 5, Hold: 90 * time.Second}},
 	} {
-		if got := documentOf(t, band); got != want {
-			t.Errorf("%+v, want %+v", got, want)
+		if got := documentOf(t, c.band); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%+v, want %+v", got, c.want)
 		}
 	}
 }
