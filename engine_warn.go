@@ -78,7 +78,7 @@ func (e *Engine) warn(ctx context.Context, v *evaluation) {
 // settleInStore settles takes in the shared store, and warns of the levels then.
 func (e *Engine) settleInStore(ctx context.Context, takes store.Takes, actual []int64) ([]store.Settlement, error) {
 	settled, err := e.store.Settle(ctx, takes, actual)
-	for i := range settled {
+	for i := range min(len(settled), len(takes)) {
 		if settled[i].Level != nil {
 			e.warnSettled(ctx, &takes[i], settled[i].Level)
 		}
@@ -144,7 +144,7 @@ func (e *Engine) warnOf(ctx context.Context, r *keyedRule, d *store.Demand, leve
 func (e *Engine) warnOnce(ctx context.Context, band int, w *store.Warning, reached rules.Percents) {
 	slot := e.warnings.slot(w.Key.ID, band)
 	known, resets := slot.warned.Load(), e.warnings.resets.Load()+e.store.Resets()
-	if known != nil && (known.key != w.Key.ID || known.band != band || known.resets != resets || known.capacity != w.Capacity || !known.covers(w)) {
+	if known != nil && (known.key != w.Key.ID || known.band != band || known.resets != resets || !known.covers(w)) {
 		known = nil
 	}
 	all := reached
@@ -181,8 +181,12 @@ func (e *Engine) warnOnce(ctx context.Context, band int, w *store.Warning, reach
 	slot.warned.Store(&warned{w.Key.ID, band, resets, w.Capacity, ends, all})
 }
 
-// covers reports whether the warnings that are known are those of the period of another one. A
+// covers reports whether the warnings that are known are those of the capacity and the period of
+// another one. A
 // clock that steps back ends what is known of a window.
 func (k *warned) covers(w *store.Warning) bool {
+	if k.capacity != w.Capacity {
+		return false
+	}
 	return k.ends == w.Ends || w.Window && w.At < k.ends && k.ends <= w.Ends
 }

@@ -71,7 +71,7 @@ type BandDocument struct {
 	Period        string   `json:"period,omitempty" doc:"Of a quota: second, minute, ... or year. Of a sliding window: such as 1m."`
 	Timezone      string   `json:"timezone,omitempty" doc:"Of a quota: the IANA time zone of its calendar. The default is UTC."`
 	Hold          string   `json:"hold,omitempty" doc:"Of concurrent requests: how long one that is not settled holds its slot."`
-	WarnAt        []string `json:"warnAt,omitempty" nullable:"false" doc:"Of a quota or a sliding window: the percentages of the capacity at which a warning is sent, such as 80%."`
+	WarnAt        []string `json:"warnAt,omitempty" nullable:"false" doc:"Of a quota or a sliding window: percentages such as 80%."`
 }
 
 // MarshalJSON writes the rule in the shape that [Parse] reads.

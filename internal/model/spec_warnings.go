@@ -29,8 +29,10 @@ func (l *link) Warn(ctx context.Context, w *store.Warning) error {
 	}
 	w.Ends = ends
 	if err != nil && !l.gateway.dead.Load() {
-		l.record(&Fact{Kind: WarnFailed, Gateway: l.gateway.number, Began: l.now(), Op: -1, Warning: &own, Err: err,
-			Buckets: []BucketFact{{Bucket: l.names[w.Key.ID], Rule: w.Key.Rule}}})
+		l.record(&Fact{
+			Kind: WarnFailed, Gateway: l.gateway.number, Began: l.now(), Op: -1, Warning: &own, Err: err,
+			Buckets: []BucketFact{{Bucket: l.names[w.Key.ID], Rule: w.Key.Rule}},
+		})
 	}
 	return err
 }
@@ -155,8 +157,9 @@ type threshold struct {
 
 // reached are the thresholds of a band that a level has reached, if its numbers are known.
 func (s *spec) reached(f *Fact, b *BucketFact, exact *store.ExactBand, used int64, until time.Duration) (all []threshold) {
-	version, known := f.Version, f.Kind == StoreTook && f.Check > 0 && !f.Charge
-	if !known {
+	version, known := f.Version, true
+	took := f.Kind == StoreTook && f.Check > 0 && !f.Charge
+	if !took {
 		version, known = s.rulesOfGateway(f.Gateway, f.At, until)
 	}
 	if !known {
@@ -166,7 +169,7 @@ func (s *spec) reached(f *Fact, b *BucketFact, exact *store.ExactBand, used int6
 	if r == nil {
 		return nil
 	}
-	if end, ends := endOf(r); ends && !(f.Kind == StoreTook && f.Check > 0 && !f.Charge) && end < until+recovery {
+	if end, ends := endOf(r); ends && !took && end < until+recovery {
 		return nil
 	}
 	if _, ends := s.endsAfter(version, b.Rule, b.Bucket); ends {

@@ -153,8 +153,8 @@ var scenes = map[string]scene{
 			{Kind: OpCheck, At: 8 * time.Second, Caller: "a", N: 2, Span: time.Millisecond, Actual: 1},
 			{Kind: OpCheck, At: 9 * time.Second, Caller: "a", N: 40, Span: 200 * time.Millisecond, Actual: 1},     // the next hour
 			{Kind: OpCheck, At: 10 * time.Second, Caller: "b", Cost: 1, Actual: 42, Lasts: 10 * time.Millisecond}, // the settlement crosses
-			{Kind: OpRules, At: 11 * time.Second, Version: 1, Gateway: All},
-			{Kind: OpCheck, At: 16 * time.Second, Caller: "b", N: 50, Span: 200 * time.Millisecond, Actual: 1},
+			{Kind: OpRules, At: 15 * time.Second, Version: 1, Gateway: All},
+			{Kind: OpCheck, At: 20 * time.Second, Caller: "b", N: 50, Span: 200 * time.Millisecond, Actual: 1},
 		}},
 	"idle": {gateways: 1, versions: rulesOf(strict("r", burst)), ops: []Op{requests, after(20*time.Second, requests)}},
 }

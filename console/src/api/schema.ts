@@ -503,7 +503,7 @@ export interface components {
             refillTokens?: number;
             /** @description Of a quota: the IANA time zone of its calendar. The default is UTC. */
             timezone?: string;
-            /** @description Of a quota or a sliding window: the percentages of the capacity at which a warning is sent, such as 80%. */
+            /** @description Of a quota or a sliding window: percentages such as 80%. */
             warnAt?: string[];
         };
         Bucket: {
