@@ -35,9 +35,9 @@ func WarningOf(w *store.Warning, key string) Warning {
 		text += " " + w.Measure
 	}
 	return Warning{
-		ID: w.ID, Time: time.UnixMicro(w.At).UTC(), RuleSet: w.Key.RuleSet, Rule: w.Key.Rule, Limit: w.Band, Percent: w.Percent,
-		Capacity: w.Capacity, Used: w.Used, Measure: w.Measure, Key: key, Identity: w.Identity, Ends: time.UnixMicro(w.Ends).UTC(),
-		Text: text,
+		ID: w.ID, Time: time.UnixMicro(w.At).UTC(), Ends: time.UnixMicro(w.Ends).UTC(),
+		RuleSet: w.Key.RuleSet, Rule: w.Key.Rule, Limit: w.Band, Key: key, Identity: w.Identity,
+		Percent: w.Percent, Capacity: w.Capacity, Used: w.Used, Measure: w.Measure, Text: text,
 	}
 }
 

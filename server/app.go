@@ -125,7 +125,8 @@ func (a *App) buildPlane(ctx context.Context) error {
 	}
 	a.warns = warnings.New(warnings.Config{
 		Store: a.plane.Warnings, ShowKey: func(k store.Key) string { return a.plane.Engine().ShowKey(k) },
-		URL: string(a.config.Events.Webhook), SecretFile: a.config.Events.SecretFile, Count: a.watch.metrics.Warned, Logger: a.log,
+		URL: string(a.config.Events.Webhook), SecretFile: a.config.Events.SecretFile,
+		Count: a.watch.metrics.Warned, Logger: a.log,
 	})
 	return a.plane.Open(ctx, options)
 }

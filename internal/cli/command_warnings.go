@@ -36,7 +36,8 @@ func writeWarnings(out io.Writer, found []admin.Warning) {
 	if len(found) == 0 {
 		printf(out, "no limit with warnAt has reached a warning level\n")
 	}
-	t := table{columns: []string{"TIME", "RULE SET", "RULE", "LIMIT", "AT", "USED", "CALLER", "KEY"}, optional: map[string]string{"CALLER": none}}
+	t := table{optional: map[string]string{"CALLER": none}}
+	t.columns = []string{"TIME", "RULE SET", "RULE", "LIMIT", "AT", "USED", "CALLER", "KEY"}
 	for i := range found {
 		w := &found[i]
 		t.add(moment(&w.Time), w.RuleSet, w.Rule, w.Limit, fmt.Sprintf("%d%%", w.Percent), w.Text, w.Identity, w.Key)

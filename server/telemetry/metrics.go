@@ -73,7 +73,8 @@ func New(config Config) *Metrics {
 	m.calls = m.counters("grpc_calls_total", "gRPC calls by method and code. OK is any decision, also a rejection.", "method", "code")
 	m.callSeconds = m.histograms("grpc_call_duration_seconds",
 		"Time to answer a gRPC call, including waiting for tokens.", answerSeconds, "method")
-	m.warnings = m.counters("warnings_total", "Warnings of limits that this server posted to events.webhook, or only logged.", "rule_set", "result")
+	m.warnings = m.counters("warnings_total",
+		"Warnings of limits that this server posted to events.webhook, or only logged.", "rule_set", "result")
 	registry.MustRegister(collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(liveHeap)),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), m.meter, collector(func(out chan<- prometheus.Metric) {
 			out <- meter.Gauge(meter.Desc("build_info",

@@ -124,7 +124,7 @@ func (c *Courier) Run(ctx context.Context) {
 		}
 		leads, err := c.round(ctx, s)
 		if err != nil && ctx.Err() == nil {
-			c.failed.Log(ctx, c.config.Logger, slog.LevelWarn, "cannot read warnings: they are delivered later", "error", err)
+			c.late(ctx, "cannot read warnings: they are delivered later", "error", err)
 		}
 		pause = lease / 4 // many servers wait until the lease is free
 		if leads {
@@ -215,8 +215,13 @@ func (c *Courier) deliver(ctx context.Context, t *try) {
 		}
 		t.failed, t.err, t.next = t.failed+1, err, now.Add(delay/2+rand.N(delay)/2)
 		c.config.Count(t.Key.RuleSet, Failed)
-		c.failed.Log(ctx, c.config.Logger, slog.LevelWarn, "cannot deliver a warning: it is posted again", "id", t.ID, "error", err)
+		c.late(ctx, "cannot deliver a warning: it is posted again", "id", t.ID, "error", err)
 	}
+}
+
+// late logs why warnings are delivered later, at most once a minute.
+func (c *Courier) late(ctx context.Context, message string, args ...any) {
+	c.failed.Log(ctx, c.config.Logger, slog.LevelWarn, message, args...)
 }
 
 // acknowledge removes the warnings that are delivered or dropped from the list, and logs them.
@@ -242,11 +247,12 @@ func (c *Courier) acknowledge(ctx context.Context, s Store) error {
 		delete(c.tries, t.Place)
 		c.config.Count(t.Key.RuleSet, t.result)
 		w := admin.WarningOf(&t.Warning, c.config.ShowKey(t.Key))
-		attrs := []any{"id", w.ID, "ruleSet", w.RuleSet, "rule", w.Rule, "limit", w.Limit, "percent", w.Percent, "used", w.Text, "key", w.Key}
+		log := c.config.Logger.With("id", w.ID, "ruleSet", w.RuleSet, "rule", w.Rule, "limit", w.Limit,
+			"percent", w.Percent, "used", w.Text, "key", w.Key)
 		if t.result == Dropped {
-			c.config.Logger.Error("warning dropped: it was not delivered within a day", append(attrs, "error", t.err)...)
+			log.Error("warning dropped: it was not delivered within a day", "error", t.err)
 		} else {
-			c.config.Logger.Warn("limit reached its warning level", attrs...)
+			log.Warn("limit reached its warning level")
 		}
 	}
 	return nil

@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -252,21 +253,26 @@ func TestCourier_Failures(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, first := inMemory(t), "01"+strings.Repeat("0", 30)
-			r := newReceiver(t, func(w http.ResponseWriter, p post, nth int) {
-				if p.fields["key"] == first && nth < 3 {
+			var repaired atomic.Bool
+			r := newReceiver(t, func(w http.ResponseWriter, p post, _ int) {
+				if p.fields["key"] == first && !repaired.Load() {
 					fail.answer(w)
 				}
 			})
 			warn(t, s, 1, time.Now())
 			warn(t, s, 2, time.Now())
 			c := start(t, s, r.url, "")
-			c.counts.want(t, map[string]int{"llm delivered": 1, "llm failed": 1})
+			testenv.Eventually(t, "one of two has failed twice", func() bool {
+				c.counts.mu.Lock()
+				defer c.counts.mu.Unlock()
+				return c.counts.all["llm delivered"] == 1 && c.counts.all["llm failed"] > 1
+			})
 			if problem := c.Problem(); !strings.HasPrefix(problem, "events.webhook: warnings not delivered yet: 1: "+fail.says) || len(problem) > 300 {
 				t.Errorf("the problem is %q", problem)
 			}
-			c.counts.want(t, map[string]int{"llm delivered": 2, "llm failed": 2})
+			repaired.Store(true)
 			drained(t, s)
-			if problem := c.Problem(); problem != "" || len(r.got()) != 4 {
+			if problem := c.Problem(); problem != "" || len(r.got()) < 4 {
 				t.Errorf("the problem is %q after %d posts", problem, len(r.got()))
 			}
 		})
