@@ -144,7 +144,7 @@ func (c *Courier) Run(ctx context.Context) {
 
 // round posts the warnings that are due, if this process leads.
 func (c *Courier) round(ctx context.Context, s Store) (leads bool, err error) {
-	if err = c.acknowledge(ctx, s); err != nil {
+	if err := c.acknowledge(ctx, s); err != nil {
 		return false, err
 	}
 	if leads, err = s.LeadWarnings(ctx, lease); err != nil {
@@ -213,7 +213,7 @@ func (c *Courier) deliver(ctx context.Context, t *try) {
 		if t.failed < 10 {
 			delay = min(maxDelay, minDelay<<t.failed)
 		}
-		t.failed, t.err, t.next = t.failed+1, err, now.Add(delay/2+rand.N(delay)/2)
+		t.failed, t.err, t.next = t.failed+1, err, now.Add(delay/2+rand.N(delay)/2) //nolint:gosec // spreads load
 		c.config.Count(t.Key.RuleSet, Failed)
 		c.late(ctx, "cannot deliver a warning: it is posted again", "id", t.ID, "error", err)
 	}

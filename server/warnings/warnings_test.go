@@ -243,10 +243,16 @@ func TestCourier_Failures(t *testing.T) {
 		answer func(w http.ResponseWriter)
 		says   string
 	}{
-		"a status":   {func(w http.ResponseWriter) { http.Error(w, "no", http.StatusInternalServerError) }, "the webhook answered with status 500"},
-		"no answer":  {func(http.ResponseWriter) { panic(http.ErrAbortHandler) }, "posting to the webhook: no valid answer"},
-		"a redirect": {func(w http.ResponseWriter) { w.Header().Set("Location", "/elsewhere"); w.WriteHeader(307) }, "the webhook answered with status 307"},
-		"a redirect to nowhere": {func(w http.ResponseWriter) { w.Header().Set("Location", "http://["+path); w.WriteHeader(302) },
+		"a status":  {func(w http.ResponseWriter) { http.Error(w, "no", http.StatusInternalServerError) }, "the webhook answered with status 500"},
+		"no answer": {func(http.ResponseWriter) { panic(http.ErrAbortHandler) }, "posting to the webhook: no valid answer"},
+		"a redirect": {func(w http.ResponseWriter) {
+			w.Header().Set("Location", "/elsewhere")
+			w.WriteHeader(http.StatusTemporaryRedirect)
+		}, "the webhook answered with status 307"},
+		"a redirect to nowhere": {func(w http.ResponseWriter) {
+			w.Header().Set("Location", "http://["+path)
+			w.WriteHeader(http.StatusFound)
+		},
 			"posting to the webhook: no valid answer"},
 		"a large header": {func(w http.ResponseWriter) { w.Header().Set("X-Large", strings.Repeat("x", 32<<10)) }, "posting to the webhook: no valid answer"},
 	} {
@@ -321,7 +327,7 @@ func TestCourier_Away(t *testing.T) {
 	c.counts.want(t, map[string]int{"llm failed": 1})
 	listener, err = net.Listen("tcp", addr)
 	do(t, err)
-	back := &httptest.Server{Listener: listener, Config: &http.Server{Handler: new(receiver)}} //nolint:gosec // of a test
+	back := &httptest.Server{Listener: listener, Config: &http.Server{Handler: new(receiver)}}
 	back.Start()
 	t.Cleanup(back.Close)
 	drained(t, s)

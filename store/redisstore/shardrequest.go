@@ -124,7 +124,8 @@ func (r *shardRequest) recycle() {
 	clear(r.keys)
 	clear(r.demands)
 	*r = shardRequest{
-		keys: r.keys[:0], names: r.names[:0], demands: r.demands[:0], statuses: r.statuses[:0], levels: r.levels[:0], done: r.done, timer: r.timer,
+		keys: r.keys[:0], names: r.names[:0], demands: r.demands[:0], statuses: r.statuses[:0], levels: r.levels[:0],
+		done: r.done, timer: r.timer,
 	}
 	shardRequests.Put(r)
 }
