@@ -12,7 +12,10 @@ import (
 )
 
 // rareMetrics are those that exist after an event only.
-var rareMetrics = []string{"fluxgate_shadow_rejections_total", "fluxgate_grpc_calls_total", "fluxgate_grpc_call_duration_seconds", "fluxgate_store_node_latency_seconds"}
+var rareMetrics = []string{
+	"fluxgate_shadow_rejections_total", "fluxgate_grpc_calls_total", "fluxgate_grpc_call_duration_seconds",
+	"fluxgate_store_node_latency_seconds", "fluxgate_warnings_total",
+}
 
 // docs/metrics.md has the metrics that a server with every feature exposes, and
 // the values of listener that it has.
