@@ -182,8 +182,7 @@ func (e *Engine) warnOnce(ctx context.Context, band int, w *store.Warning, reach
 }
 
 // covers reports whether the warnings that are known are those of the capacity and the period of
-// another one. A
-// clock that steps back ends what is known of a window.
+// another one. A clock that steps back ends what is known of a window.
 func (k *warned) covers(w *store.Warning) bool {
 	if k.capacity != w.Capacity {
 		return false

@@ -52,8 +52,9 @@ func (s *Store) Warn(ctx context.Context, w *store.Warning) error {
 	return nil
 }
 
-// marked reports whether the store has the warning, and until when. After a step back of the clock, a mark of a
-// window lasts for a period from then on.
+// marked reports whether the store has the warning, and until when. A level that was seen before
+// the mark ended belongs to its period, however late the report is. After a step back of the clock,
+// a mark of a window lasts for a period from then on.
 func (l *warnings) marked(mark string, w *store.Warning, now int64) (ends int64, marked bool) {
 	ends, known := l.marks[mark]
 	if !known {
@@ -63,7 +64,7 @@ func (l *warnings) marked(mark string, w *store.Warning, now int64) (ends int64,
 		ends = w.Ends
 		l.mark(mark, ends)
 	}
-	return ends, known && (ends > now || ends >= w.Ends)
+	return ends, known && (ends > min(w.At, now) || ends >= w.Ends)
 }
 
 func (l *warnings) mark(mark string, ends int64) {

@@ -61,7 +61,7 @@ func (s *Store) Warn(ctx context.Context, w *store.Warning) error {
 		return fmt.Errorf("adding a warning: %w", err)
 	}
 	keys := []string{s.warnings(list, mark), s.warnings(list, "pending"), s.warnings(list, "recent")}
-	args := []any{text, own.Ends, maxPending / s.lists(), maxRecent}
+	args := []any{text, own.At, own.Ends, maxPending / s.lists(), maxRecent}
 	if now := s.now(); now > 0 {
 		args = append(args, now)
 	}

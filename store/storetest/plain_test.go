@@ -470,7 +470,11 @@ func (p *plain) Warn(_ context.Context, w *store.Warning) error {
 		ends = own.Ends
 		p.marks[mark] = ends
 	}
-	if known && (ends > now || ends >= own.Ends || p.is("keeps marks beyond the period")) {
+	seen := min(own.At, now)
+	if p.is("warns by the time of a report") {
+		seen = now
+	}
+	if known && (ends > seen || ends >= own.Ends || p.is("keeps marks beyond the period")) {
 		if !p.is("does not tell when a warning ends") {
 			w.Ends = ends
 		}

@@ -99,6 +99,7 @@ var faults = map[string]string{
 	"warns once for all capacities":             "warnings are one for each bucket, band, percent and capacity",
 	"keeps marks beyond the period":             "warnings of a quota return in the next period, and late ones are kept",
 	"keeps marks when the clock steps back":     "warnings of a window return after a period, also if the clock steps back",
+	"warns by the time of a report":             "warnings of a window return after a period, also if the clock steps back",
 	"does not tell when a warning ends":         "warnings of a window return after a period, also if the clock steps back",
 	"does not warn again after a reset":         "warnings return after a reset of the rule",
 	"delivers warnings again":                   "warnings are pending until they are delivered, in their order",

@@ -132,7 +132,9 @@ func warnWindows(t testing.TB, b Backend) {
 	if err := f.Store.Warn(t.Context(), &again); err != nil || again.Ends != first.Ends {
 		t.Errorf("the warning that is there ends at %d, want %d, %v", again.Ends, first.Ends, err)
 	}
-	f.wantWarning("after it", seen(time.Microsecond), true)
+	f.Advance(time.Microsecond)
+	f.wantWarning("seen in its period, and reported after it", w, false)
+	f.wantWarning("after it", seen(0), true)
 	f.wantWarning("after a step back of the clock", seen(-time.Hour), false)
 	f.wantWarning("in a period from there", seen(time.Minute-time.Microsecond), false)
 	f.wantWarning("after that", seen(time.Microsecond), true)
