@@ -27,7 +27,7 @@ type warnSlot struct {
 // warned is a band of a bucket set whose warnings the store has.
 type warned struct {
 	key            store.KeyID
-	band           int
+	band           string // the name, as in marks of stores
 	resets         uint64
 	capacity, ends int64
 	percents       rules.Percents
@@ -144,7 +144,7 @@ func (e *Engine) warnOf(ctx context.Context, r *keyedRule, d *store.Demand, leve
 func (e *Engine) warnOnce(ctx context.Context, band int, w *store.Warning, reached rules.Percents) {
 	slot := e.warnings.slot(w.Key.ID, band)
 	known, resets := slot.warned.Load(), e.warnings.resets.Load()+e.store.Resets()
-	if known != nil && (known.key != w.Key.ID || known.band != band || known.resets != resets || !known.covers(w)) {
+	if known != nil && (known.key != w.Key.ID || known.band != w.Band || known.resets != resets || !known.covers(w)) {
 		known = nil
 	}
 	all := reached
@@ -178,7 +178,7 @@ func (e *Engine) warnOnce(ctx context.Context, band int, w *store.Warning, reach
 		}
 		ends = min(ends, one.Ends)
 	}
-	slot.warned.Store(&warned{w.Key.ID, band, resets, w.Capacity, ends, all})
+	slot.warned.Store(&warned{w.Key.ID, w.Band, resets, w.Capacity, ends, all})
 }
 
 // covers reports whether the warnings that are known are those of the capacity and the period of
