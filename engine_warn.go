@@ -78,8 +78,8 @@ func (e *Engine) warn(ctx context.Context, v *evaluation) {
 // settleInStore settles takes in the shared store, and warns of the levels then.
 func (e *Engine) settleInStore(ctx context.Context, takes store.Takes, actual []int64) ([]store.Settlement, error) {
 	settled, err := e.store.Settle(ctx, takes, actual)
-	for i := range min(len(settled), len(takes)) {
-		if settled[i].Level != nil {
+	for i := range takes {
+		if i < len(settled) && settled[i].Level != nil { // after an error there may be none
 			e.warnSettled(ctx, &takes[i], settled[i].Level)
 		}
 	}

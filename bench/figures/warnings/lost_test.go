@@ -48,7 +48,7 @@ func (r *receiver) start(t *testing.T) {
 	t.Helper()
 	listener, err := net.Listen("tcp", r.addr)
 	do(t, err)
-	r.server = &httptest.Server{Listener: listener, Config: &http.Server{Handler: r}} //nolint:gosec // of a test
+	r.server = &httptest.Server{Listener: listener, Config: &http.Server{Handler: r}}
 	r.server.Start()
 }
 
