@@ -64,8 +64,9 @@ func (w *world) start(number, incarnation, version int, rules []*fluxgate.Compil
 
 // RuleSet implements [fluxgate.RuleSets].
 func (g *gateway) RuleSet(ctx context.Context, _ string) *fluxgate.Compiled {
-	if c := checkOf(ctx); c != nil && !c.decided {
-		c.version = int(g.version.Load())
+	// What a rejected request gives back is settled before its decision, perhaps by later rules.
+	if c := checkOf(ctx); c != nil && !c.ruled {
+		c.version, c.ruled = int(g.version.Load()), true
 	}
 	return g.rules[g.version.Load()]
 }
@@ -114,7 +115,7 @@ func (g *gateway) stop() {
 type check struct {
 	id, op, version int
 	caller          string
-	decided         bool
+	ruled           bool // its version is known
 }
 
 type checkKey struct{}
@@ -157,7 +158,6 @@ func (g *gateway) serve(op *Op, c *check, settling func(int) *gateway) {
 	}
 	began := g.now()
 	d, err := g.engine.Check(ctx, &req)
-	c.decided = true
 	g.awake()
 	if g.dead.Load() {
 		return
