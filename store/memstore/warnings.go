@@ -44,7 +44,7 @@ func (s *Store) Warn(ctx context.Context, w *store.Warning) error {
 	l.added++
 	own.Place = strconv.FormatUint(l.added, 10)
 	if len(l.pending) >= maxPending {
-		l.pending = slices.Delete(l.pending, 0, 1)
+		l.pending = l.pending[1:] // append moves the others once in a while, not each time
 		l.dropped++
 	}
 	l.pending = append(l.pending, own)
@@ -83,11 +83,13 @@ func (s *Store) PendingWarnings(_ context.Context, most int) ([]store.Warning, e
 
 // DeliveredWarnings removes warnings from those that are pending.
 func (s *Store) DeliveredWarnings(_ context.Context, delivered []store.Warning) error {
+	gone := make(map[string]bool, len(delivered))
+	for i := range delivered {
+		gone[delivered[i].Place] = true
+	}
 	s.warnings.mu.Lock()
 	defer s.warnings.mu.Unlock()
-	s.warnings.pending = slices.DeleteFunc(s.warnings.pending, func(w store.Warning) bool {
-		return slices.ContainsFunc(delivered, func(d store.Warning) bool { return d.Place == w.Place })
-	})
+	s.warnings.pending = slices.DeleteFunc(s.warnings.pending, func(w store.Warning) bool { return gone[w.Place] })
 	return nil
 }
 
