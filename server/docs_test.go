@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/fluxgate/fluxgate/server/config"
 )
 
 // timesAway takes out of an answer what differs from day to day.
@@ -46,6 +48,16 @@ func TestDocs_LLM(t *testing.T) {
 		t.Fatal(err)
 	}
 	replay(t, start(t, "redis.enabled=false", "rules.file="+file), fences, 2)
+	for _, fence := range fences {
+		if settings, ok := strings.CutPrefix(fence, "yaml\nfluxgate:"); ok {
+			if err := os.WriteFile(file, []byte("fluxgate:"+settings), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := config.Load(config.Sources{File: file}); err != nil {
+				t.Error(err)
+			}
+		}
+	}
 }
 
 // fencesOf returns a page split at its fences: every second part is a block.

@@ -21,6 +21,12 @@ func TestHistories_Found(t *testing.T) {
 			{Label: "burst", Capacity: capacity, Kind: rules.Quota, Period: "second"},
 		}}}
 	}
+	owing := func(capacity int64) []rules.Rule {
+		return []rules.Rule{{ID: "r1", Scope: rules.ScopeGlobal, Overdraft: true, Bands: []rules.Band{
+			{Label: "burst", Capacity: capacity, Kind: rules.Quota, Period: "minute"},
+			{Label: "third", Capacity: 3, Refill: 200 * ms},
+		}}}
+	}
 	for name, h := range map[string]*History{
 		// The window of the new period began after the takes had left theirs: it never counted them.
 		"a take is given back to a window of another period": {
@@ -85,6 +91,20 @@ func TestHistories_Found(t *testing.T) {
 				{At: 3100 * ms, Kind: OpPeek, Gateway: All, Caller: "a"},
 			},
 			Ends: 3100 * ms,
+		},
+		// A period that begins with a charge pays at most the capacity of the take.
+		"a take of a higher limit is charged in the next period": {
+			Begins:   time.Hour - 1269*ms,
+			Gateways: []Gateway{{Latency: 200 * time.Microsecond}},
+			Versions: [][]rules.Rule{owing(10), owing(2)},
+			Ops: []Op{
+				{Kind: OpCheck, Caller: "a", N: 1, Cost: 1, Tokens: 1, Lasts: 2 * time.Second, Actual: 2, SettleAt: -1},
+				{Kind: OpRules, SettleAt: -1, Version: 1},
+				{Kind: OpCheck, Caller: "a", N: 1, Cost: 1, Tokens: 1, Actual: 50, SettleAt: -1},
+				{At: 13 * ms, Kind: OpCheck, Caller: "a", N: 1, Cost: 1, Tokens: 1, SettleAt: -1},
+				{At: 5 * time.Second, Kind: OpPeek, Gateway: All, Caller: "a"},
+			},
+			Ends: 5 * time.Second,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -190,7 +190,12 @@ func literal(s *strings.Builder, v reflect.Value, indent string) {
 		}
 		s.WriteString(indent + "}")
 	case reflect.Array:
-		fmt.Fprintf(s, "%s{%s}", typeName(v), strings.Trim(strings.ReplaceAll(fmt.Sprint(v.Interface()), " ", ", "), "[]"))
+		fmt.Fprintf(s, "%s{", typeName(v))
+		for i := range v.Len() {
+			literal(s, v.Index(i), indent)
+			s.WriteString(", ")
+		}
+		s.WriteString("}")
 	case reflect.String:
 		fmt.Fprintf(s, "%q", v.String())
 	default:

@@ -131,8 +131,7 @@ func (a *account) change(to *band, now int64, edges [3]int64, first bool) {
 	}
 	early := a.clone()            // the numbers changed right after the last write, or right before now
 	if to.kind() == rules.Quota { // a period that begins pays at most its own capacity
-		difference := whole(to.Capacity - from.Capacity)
-		a.band, a.least, a.most = to, a.least.Add(a.least, difference), a.most.Add(a.most, difference)
+		a.renumber(to)
 	}
 	if to.kind() != rules.SlidingWindow {
 		a.advance(now, edges)
@@ -171,6 +170,12 @@ func (a *account) change(to *band, now int64, edges [3]int64, first bool) {
 			a.log[i].gone = a.log[i].gone || a.log[i].at <= now-from.Refill.Microseconds()
 		}
 	}
+}
+
+// renumber gives a quota other numbers. What it has used stays.
+func (a *account) renumber(to *band) {
+	difference := whole(to.Capacity - a.Capacity)
+	a.band, a.least, a.most = to, a.least.Add(a.least, difference), a.most.Add(a.most, difference)
 }
 
 // raise notes that a write under some numbers has made the quota of before what it is now.

@@ -109,14 +109,21 @@ func (r *replay) settle(f *Fact) {
 			}
 			a = a.clone()
 			a.open = a.open || a.renamed
-			a.advance(f.Clock, e.Edges)
+			current, numbers := a.band, r.bandOf(b.Rule, e)
+			if rest < 0 && numbers != nil && numbers.kind() == rules.Quota && a.kind() == rules.Quota {
+				a.renumber(numbers) // a period that begins with a charge has the capacity of the take
+				a.advance(f.Clock, e.Edges)
+				a.renumber(current)
+			} else {
+				a.advance(f.Clock, e.Edges)
+			}
 			if a.kind() == rules.Concurrency {
 				s := a.slots[b.Holder]
 				released, perhaps = released || s.until > a.at, perhaps || s.until > a.at && s.early <= a.at
 				delete(a.slots, b.Holder)
 			} else {
 				from, to := new(big.Rat), r.tokens(b, j, abs(rest))
-				if numbers := r.bandOf(b.Rule, e); numbers == nil || numbers.kind() == a.kind() {
+				if numbers == nil || numbers.kind() == a.kind() {
 					from, to = r.settleIn(f, b, a, j, rest)
 				} else {
 					a.open = true // the band is of another kind now
