@@ -39,11 +39,11 @@ type Warning struct {
 // returns the name of the mark under which a store notes that it has the warning: until Ends
 // there is one warning for each mark. Stores use it.
 func (w *Warning) Identify(bucket string) (mark string) {
-	text := fmt.Sprintf("%s %s %d %d", bucket, w.Band, w.Percent, w.Capacity)
-	if !w.Window { // then each period has marks of its own
-		text += strconv.FormatInt(w.Ends, 10)
+	period := w.Ends // each period of a quota has marks of its own
+	if w.Window {
+		period -= w.At // and windows of each length: two lengths are in use while rules change
 	}
-	sum := sha256.Sum256([]byte(text))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %d %d %d", bucket, w.Band, w.Percent, w.Capacity, period))
 	mark = hex.EncodeToString(sum[:12])
 	if w.ID = mark; w.Window {
 		w.ID += "-" + strconv.FormatInt(w.Ends, 36)

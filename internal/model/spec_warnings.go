@@ -97,7 +97,7 @@ func (s *spec) checkWarning(f *Fact, before []*Fact) {
 		}
 		same := o.Ends == w.Ends
 		if w.Window {
-			same = w.At < o.Ends && o.At <= w.At
+			same = w.At < o.Ends && o.At <= w.At && w.Ends-w.At == o.Ends-o.At
 		}
 		if lost := s.anyIn(other.At, f.At, StoreEmptied, ClockStepped); same && (!lost || !w.Window && o.ID != w.ID) {
 			s.violate(LineWarning, f.At, "bucket %s is warned of at %d%% of %d twice in one period, first at %v", b.Bucket, w.Percent, w.Capacity, other.At)

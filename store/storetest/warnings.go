@@ -127,6 +127,9 @@ func warnWindows(t testing.TB, b Backend) {
 	}
 	f.wantWarning("the first", seen(0), true)
 	first := w
+	shorter := w
+	shorter.Ends = w.At + time.Second.Microseconds() // by a server with other rules
+	f.wantWarning("of another period", shorter, true)
 	f.wantWarning("in its period", seen(time.Minute-time.Microsecond), false)
 	again := w
 	if err := f.Store.Warn(t.Context(), &again); err != nil || again.Ends != first.Ends {
