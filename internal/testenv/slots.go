@@ -61,14 +61,17 @@ func (c *Cluster) StartMigration(ctx context.Context, slot int, to *Server) (*Mi
 		return nil, err
 	}
 	m := &Migration{Slot: slot, From: from, To: to, cluster: c, fromID: source.id, id: target.id}
-	// The target first, otherwise it would redirect clients back.
-	if _, err := to.Do(ctx, "CLUSTER", "SETSLOT", slot, "IMPORTING", m.fromID); err != nil {
+	if err := m.announce(ctx); err != nil {
 		return nil, err
 	}
-	if _, err := from.Do(ctx, "CLUSTER", "SETSLOT", slot, "MIGRATING", m.id); err != nil {
-		return nil, err
-	}
-	return m, nil
+	_, err = from.Do(ctx, "CLUSTER", "SETSLOT", slot, "MIGRATING", m.id)
+	return m, err
+}
+
+// announce tells the target, which would otherwise redirect clients back to the source.
+func (m *Migration) announce(ctx context.Context) error {
+	_, err := m.To.Do(ctx, "CLUSTER", "SETSLOT", m.Slot, "IMPORTING", m.fromID)
+	return err
 }
 
 // MoveKeys moves the given keys of the slot, or all remaining ones if none are given.
@@ -105,6 +108,11 @@ func (m *Migration) move(ctx context.Context, keys []string) error {
 		args = append(args, key)
 	}
 	_, err := m.From.Do(ctx, args...)
+	if err != nil && strings.Contains(err.Error(), "MOVED") { // the target was taken for failed, and has forgotten it
+		if err = m.announce(ctx); err == nil {
+			_, err = m.From.Do(ctx, args...)
+		}
+	}
 	return err
 }
 

@@ -199,13 +199,13 @@ func TestPool_NetworkBecomesSlow(t *testing.T) {
 	proxy.SetLatency(50*time.Millisecond, 50*time.Millisecond)
 	// A machine that stops for a tenth of a second makes calls late too, so a round
 	// may be disturbed. Without the connections every round has failures.
-	for range 5 {
+	for range 12 {
 		crowd.untilAllServed(time.Now().Add(time.Second))
 		before := crowd.all().failed
 		crowd.untilAsked(1_000)
 		late := crowd.all().failed - before
 		t.Logf("%d requests failed, then %d of 1,000", before, late)
-		if late <= 10 {
+		if late <= 15 {
 			return
 		}
 	}
