@@ -54,14 +54,14 @@ func unchargedAdds(b *rules.Band, servers int, wait, t time.Duration) *big.Rat {
 	return new(big.Rat).Add(outageAdds(b, servers, wait), outageRefills(b, servers, t))
 }
 
-// resetAdds is what a reset adds: C, and R·T/D for the time T until the last server sees it. T is at most 250 ms
+// resetAdds is what a reset adds: C as after a loss, and R·T/D for the time T until the last server sees it. T is at most 250 ms
 // for servers that have Redis. Where requests wait, also R·W/D for the longest wait W.
 func resetAdds(b *rules.Band, seen, wait time.Duration) *big.Rat {
 	return new(big.Rat).Add(lossAdds(b, wait), regained(b, seen))
 }
 
-// lossAdds is what a loss of the state of Redis adds: C, until what was taken before is settled. Where requests wait,
-// also R·W/D for the longest wait W.
+// lossAdds is what a loss of the state of Redis adds: C, until what was taken before is settled. For other kinds than a
+// token bucket it is the highest C of the period. Where requests wait, also R·W/D for the longest wait W.
 func lossAdds(b *rules.Band, wait time.Duration) *big.Rat {
 	return new(big.Rat).Add(whole(b.Capacity), regained(b, wait))
 }

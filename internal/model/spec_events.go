@@ -147,6 +147,7 @@ func (m *meter) allow(s *spec) {
 			bands = m.bandsIn(0, f.At)
 		}
 		for _, b := range bands {
+			b := m.highest(b, f.At)
 			switch f.Kind {
 			case StoreReset:
 				if len(f.Buckets) > 0 && f.Buckets[0].Bucket != m.bucket || f.Rule != "" && f.Rule != m.rule {
@@ -242,6 +243,17 @@ func (m *meter) bandsIn(from, to time.Duration) (all []*band) {
 		}
 	}
 	return all
+}
+
+// highest is the band that had the highest capacity of a kind until a time: so much may have been
+// used. What a token bucket has used changes with its capacity.
+func (m *meter) highest(b *band, until time.Duration) *band {
+	for _, other := range m.bandsIn(0, until) {
+		if b.kind() != rules.TokenBucket && other.kind() == b.kind() && other.Capacity > b.Capacity {
+			b = other
+		}
+	}
+	return b
 }
 
 // seenBy is when the last gateway should have seen a reset: within 250 ms from when it
