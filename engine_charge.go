@@ -185,10 +185,11 @@ func (e *Engine) lookUp(ctx context.Context, u *localUse, bands []store.ExactBan
 	if err != nil || out.Results[0].Status == store.Unavailable {
 		return errNotCharged
 	}
+	r := &out.Results[0]
+	e.warnSettled(ctx, &store.Taken{Key: u.key, Bands: bands}, r) // the answers of takes and charges may have been lost
 	if u.sentAt > 0 {
 		return nil
 	}
-	r := &out.Results[0]
 	u.sentAt, u.due = r.Now, make([]int64, len(bands))
 	for i := range bands {
 		u.due[i] = demands[0].Due(i, r)

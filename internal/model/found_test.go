@@ -106,6 +106,22 @@ func TestHistories_Found(t *testing.T) {
 			},
 			Ends: 5 * time.Second,
 		},
+		// Only the call before the charge is answered.
+		"a level whose take and charge have lost their answers": {
+			Seed:     100006987,
+			Gateways: []Gateway{{Latency: 6 * ms}},
+			Versions: [][]rules.Rule{{{ID: "r1", Scope: rules.ScopeGlobal, Cost: rules.MeasureTokens, Bands: []rules.Band{
+				{Capacity: 50, Kind: rules.Quota, Period: "hour", WarnAt: rules.Percents{50, 100}},
+			}}}},
+			Ops: []Op{
+				{At: 781 * ms, Kind: OpFault, Span: 5 * time.Second, SettleAt: -1, Fault: "lossy"},
+				{At: 881 * ms, Kind: OpFault, Span: 2 * time.Second, SettleAt: -1, Fault: "lost-answers"},
+				{At: 881 * ms, Kind: OpStart, SettleAt: -1},
+				{At: 881 * ms, Kind: OpCheck, Caller: "a", N: 1, Cost: 1, Tokens: 50, Actual: -1, SettleAt: -1},
+				{At: 8781 * ms, Kind: OpPeek, Gateway: All, Caller: "a"},
+			},
+			Ends: 8781 * ms,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if violations := Check(h, Run(t, h)); len(violations) > 0 {
