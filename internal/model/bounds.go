@@ -92,8 +92,8 @@ func changeAdds(b *rules.Band) *big.Rat {
 }
 
 // overdraftAdds is what an overdraft adds: the cost of one request. It is admitted while a token is left, and what it
-// takes beyond that is debt. An outage, a reset, a loss, a step forward and, for other kinds than a token bucket, a
-// higher C, also one that some servers still use, end the debt and add the cost once more.
+// takes beyond that is debt. An outage, a reset, a loss, a step forward, for a token bucket other numbers and for other
+// kinds a higher C, also such that some servers still use, end the debt and add the cost once more.
 func overdraftAdds(cost int64) *big.Rat { return whole(cost) }
 
 // The times that are published.

@@ -121,7 +121,11 @@ func (m *meter) allow(s *spec) {
 		switch {
 		case e.band == nil:
 		case e.band.kind() == rules.TokenBucket:
-			add(e.from, e.to, changeAdds(&e.band.Band), "capacity")
+			tokens := changeAdds(&e.band.Band)
+			if i > 0 {
+				tokens = m.withOverdraft(tokens)
+			}
+			add(e.from, e.to, tokens, "capacity")
 		default:
 			if to, raised := m.raised(i); raised {
 				add(e.from, to, m.overdraft, "raise")
