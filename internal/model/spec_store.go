@@ -118,7 +118,8 @@ func (r *replay) full(id setID, f *Fact) {
 	}
 	for id, a := range set.accounts {
 		least, _ := a.left()
-		set.writes[id] = append(set.writes[id], write{f.At, new(big.Rat).Set(least), whole(a.Capacity)})
+		// Other numbers, under which nothing was left, may have come since the last write.
+		set.writes[id] = append(set.writes[id], write{f.At, new(big.Rat).Set(lesser(least, new(big.Rat))), whole(a.Capacity)})
 	}
 	set.accounts, set.since, set.wrong = map[uint32]*account{}, []Line{LineReset}, false
 }
