@@ -245,6 +245,9 @@ func (s *spec) checkCounts(m *meter) {
 			}
 		}
 		bound = new(big.Rat).Add(bound, allowed)
+		if slices.ContainsFunc(m.eras, func(e era) bool { return e.others && e.from <= a.at && e.to >= from }) {
+			continue // servers with either version take over what the other counts
+		}
 		if sum.Cmp(bound) > 0 {
 			s.violate(LineBound, a.at, "bucket %s, %s: %s tokens in a period, at most %s; %s", m.bucket, a.band.Name(), sum.FloatString(3), bound.FloatString(3), m.reasons(a.at))
 			return

@@ -12,6 +12,7 @@ import (
 type era struct {
 	from, to time.Duration
 	band     *band // nil where there is no such band
+	others   bool  // see refillsOthers
 }
 
 // eras are the eras of a band. An era that does not change it is a part of the last one.
@@ -31,7 +32,7 @@ func (s *spec) eras(m *meter) []era {
 	spans := map[use]*era{}
 	note := func(u use, at time.Duration) {
 		if spans[u] == nil {
-			spans[u] = &era{from: at, band: s.numbersOf(m, u.version, u.ended)}
+			spans[u] = &era{from: at, band: s.numbersOf(m, u.version, u.ended), others: s.refillsOthers(m, u.version)}
 			order = append(order, u)
 		}
 		spans[u].to = max(spans[u].to, at)
@@ -80,13 +81,21 @@ func (s *spec) eras(m *meter) []era {
 	var eras []era
 	for _, u := range order {
 		e := spans[u]
-		if n := len(eras); n > 0 && eras[n-1].band == e.band {
+		if n := len(eras); n > 0 && eras[n-1].band == e.band && eras[n-1].others == e.others {
 			eras[n-1].to = max(eras[n-1].to, e.to)
 			continue
 		}
 		eras = append(eras, *e)
 	}
 	return eras
+}
+
+// refillsOthers reports whether a version has token buckets and not the band of a meter. One of
+// them takes over what a band with another label has used, and regains it.
+func (s *spec) refillsOthers(m *meter, version int) bool {
+	r := s.ruleIn(version, m.rule)
+	return r != nil && s.numbersOf(m, version, false) == nil &&
+		slices.ContainsFunc(r.Bands, func(b rules.Band) bool { return kindOf(&b) == rules.TokenBucket })
 }
 
 // numbersOf is the band of a meter in a version of the rules, before the end of an override or
