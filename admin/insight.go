@@ -31,25 +31,15 @@ type RuleRates struct {
 	Rates
 }
 
-// Live has the current numbers of a server or of the fleet.
+// Live has the current numbers of the fleet.
 type Live struct {
-	Scope       string      `json:"scope" enum:"fleet,server" doc:"What the numbers are of: all servers or this one."`
 	Servers     int         `json:"servers" doc:"How many servers the numbers are of."`
 	StepSeconds int         `json:"stepSeconds" doc:"The time between two elements of a series."`
 	End         time.Time   `json:"end" doc:"The end of the last element of a series."`
-	Series      Series      `json:"series" doc:"The last minutes."`
+	Series      Series      `json:"series" doc:"The last two minutes."`
 	Rules       []RuleRates `json:"rules" nullable:"false" doc:"Rules with requests in the last 10 seconds, the most limited first."`
 	Problem     string      `json:"problem,omitempty" doc:"Why the answer has the numbers of this server only, or not of all servers."`
 }
-
-// The scopes of a [Live].
-const (
-	ScopeFleet  = "fleet"
-	ScopeServer = "server"
-)
-
-// RangeHour is the range of GET /v1/live over the last hour.
-const RangeHour = "1h"
 
 // Server is one server of the fleet.
 type Server struct {

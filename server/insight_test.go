@@ -110,7 +110,7 @@ func TestInsight_Fleet(t *testing.T) {
 	if strings.Contains(a.body, "in-plain") || strings.Count(a.body, `"key"`) != 3 {
 		t.Errorf("a reader sees %s", a.body)
 	}
-	for _, path := range []string{"/v1/callers", "/v1/callers?outcome=allowed", "/v1/live", "/v1/live?scope=server", "/v1/live?range=1h", "/v1/fleet"} {
+	for _, path := range []string{"/v1/callers", "/v1/callers?outcome=allowed", "/v1/live", "/v1/fleet"} {
 		a := one.as(t, "tenant", http.MethodGet, one.adminURL()+path, "", new(map[string]any))
 		if strings.Contains(a.body, "api-limits") || strings.Contains(a.body, "alice") || strings.Contains(a.body, redis.Addr()) {
 			t.Errorf("%s shows a tenant %s", path, a.body)
@@ -147,10 +147,6 @@ func testNumbers(t *testing.T, one *running) {
 		if live.Servers != 2 || len(live.Series.P99Ms) != len(live.Series.Allowed) || len(live.Series.Shadow) != 60 || live.Series.Allowed[0] != nil {
 			t.Errorf("%s sees %+v", token, live)
 		}
-	}
-	live := insightOf[admin.Live](t, one, "ops", "/v1/live?ruleSet=api-limits&rule=per-user")
-	if live.Scope != "server" || live.StepSeconds != 1 || len(live.Series.Limited) != 120 || sum(live.Series.Limited, 1) != 5 {
-		t.Errorf("the rule has %v limited on one server, in %d steps of %d s, scope %s", sum(live.Series.Limited, 1), len(live.Series.Limited), live.StepSeconds, live.Scope)
 	}
 	fleet := insightOf[admin.Fleet](t, one, "ops", "/v1/fleet")
 	if len(fleet.Servers) != 2 || fleet.Servers[0].Self == fleet.Servers[1].Self || fleet.Problem != "" || len(fleet.Differing) != 0 {

@@ -69,8 +69,7 @@ test("a rule is found, put into shadow, enforced and restored", async ({ browser
   await lookAround(page, info, "list");
 
   await page.getByRole("region", { name: "Rules of api-limits" }).getByRole("link", { name: "per-user" }).click();
-  await expect(page.getByRole("img", { name: /Requests per second over time. Latest: Allowed [1-9]/ })).toBeVisible();
-  await expect(page.getByText(/\d+ allowed/)).toBeVisible();
+  await expect(page.getByRole("region", { name: "Requests per second" })).toContainText(/Allowed\d/);
   await lookAround(page, info, "rule");
 
   await goTo(page, "#/rules");

@@ -22,14 +22,6 @@ func (a *API) registerInsight() {
 		"Show the callers that are limited most, or allowed most; the role identities shows who they are"), a.callers)
 }
 
-// checkRule refuses a rule without a rule set.
-func checkRule(ruleSet, rule string) error {
-	if rule != "" && ruleSet == "" {
-		return invalidAt("query.rule", "needs ruleSet")
-	}
-	return nil
-}
-
 // viewOf returns what the caller may see.
 func viewOf(ctx context.Context) insight.View {
 	who := callerOf(ctx).who
@@ -41,12 +33,6 @@ func viewOf(ctx context.Context) insight.View {
 }
 
 func (a *API) live(ctx context.Context, in *insight.LiveQuery) (*admin.Live, error) {
-	if err := checkRule(in.RuleSet, in.Rule); err != nil {
-		return nil, err
-	}
-	if in.Scope == admin.ScopeFleet && (in.Rule != "" || in.RuleSet != "" && in.Range == admin.RangeHour) {
-		return nil, invalidAt("query.scope", "must be server for a rule, and for the last hour of a rule set")
-	}
 	return a.config.Insight.Live(ctx, *in, viewOf(ctx)), nil
 }
 
@@ -55,8 +41,8 @@ func (a *API) fleet(ctx context.Context, _ *struct{}) (*admin.Fleet, error) {
 }
 
 func (a *API) callers(ctx context.Context, in *insight.CallersQuery) (*admin.Callers, error) {
-	if err := checkRule(in.RuleSet, in.Rule); err != nil {
-		return nil, err
+	if in.Rule != "" && in.RuleSet == "" {
+		return nil, invalidAt("query.rule", "needs ruleSet")
 	}
 	return a.config.Insight.Callers(ctx, *in, viewOf(ctx)), nil
 }

@@ -60,16 +60,9 @@ func TestInsight_Queries(t *testing.T) {
 	r := start(t)
 	for path, want := range map[string]int{
 		"/v1/live":                                         http.StatusOK,
-		"/v1/live?scope=server&range=1h":                   http.StatusOK,
-		"/v1/live?range=1h":                                http.StatusOK,
-		"/v1/live?scope=fleet&range=1h":                    http.StatusOK,
-		"/v1/live?scope=fleet&range=1h&ruleSet=a":          http.StatusUnprocessableEntity,
-		"/v1/live?range=1h&ruleSet=a":                      http.StatusOK,
-		"/v1/live?scope=fleet&ruleSet=a&rule=b":            http.StatusUnprocessableEntity,
-		"/v1/live?ruleSet=a&rule=b":                        http.StatusOK,
-		"/v1/live?rule=b":                                  http.StatusUnprocessableEntity,
+		"/v1/live?ruleSet=a":                               http.StatusOK,
+		"/v1/live?range=1h":                                http.StatusUnprocessableEntity,
 		"/v1/live?ruleSet=%3Cscript%3E":                    http.StatusUnprocessableEntity,
-		"/v1/live?scope=planet":                            http.StatusUnprocessableEntity,
 		"/v1/live?limit=0":                                 http.StatusUnprocessableEntity,
 		"/v1/callers?outcome=denied":                       http.StatusUnprocessableEntity,
 		"/v1/callers?rule=b":                               http.StatusUnprocessableEntity,

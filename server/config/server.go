@@ -129,7 +129,7 @@ type Log struct {
 type Telemetry struct {
 	// Metrics serves /metrics for Prometheus.
 	Metrics bool `key:"metrics"`
-	// Insight records the last hour by rule and the heaviest callers, for /v1/live,
+	// Insight records the last two minutes and the heaviest callers, for /v1/live,
 	// /v1/fleet and /v1/callers of the admin API. It uses up to 30 MB of memory.
 	Insight bool `key:"insight"`
 	// OTLPEndpoint is the address that traces are sent to, such as

@@ -56,17 +56,14 @@ type caller struct {
 func (l *callerList) top(most int) (callers []caller) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for i := range l.current.entries {
-		c := caller{id: l.current.entries[i].id, count: uint64(l.current.entries[i].count)}
-		if before := l.last.find(&c.id); before != nil {
-			c.count += uint64(before.count)
+	counts := map[store.KeyID]uint64{}
+	for _, s := range []*sketch{&l.current, &l.last} {
+		for i := range s.entries {
+			counts[s.entries[i].id] += uint64(s.entries[i].count)
 		}
-		callers = append(callers, c)
 	}
-	for i := range l.last.entries {
-		if e := &l.last.entries[i]; l.current.find(&e.id) == nil {
-			callers = append(callers, caller{id: e.id, count: uint64(e.count)})
-		}
+	for id, n := range counts {
+		callers = append(callers, caller{id: id, count: n})
 	}
 	slices.SortFunc(callers, func(a, b caller) int { return cmp.Or(cmp.Compare(b.count, a.count), slices.Compare(a.id[:], b.id[:])) })
 	callers = callers[:min(most, len(callers))]
@@ -84,11 +81,4 @@ func (l *callerList) identity(id *store.KeyID) string {
 		}
 	}
 	return ""
-}
-
-// identityOf returns what is known of a caller, or nothing.
-func (l *callerList) identityOf(id *store.KeyID) string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.identity(id)
 }

@@ -198,29 +198,28 @@ func differing(servers []admin.Server) (all []admin.DifferingRevisions) {
 	return all
 }
 
-// fleetLive answers for all servers. The last step of each report is now: clocks differ.
-func (i *Insight) fleetLive(ctx context.Context, q *LiveQuery, view *View) *admin.Live {
+// Live returns the current rates. The last step of each report is now: clocks differ.
+func (i *Insight) Live(ctx context.Context, q LiveQuery, view View) *admin.Live {
 	now := time.Now()
 	others, problem := i.others(ctx)
-	all := []*report{i.own(now, maxRules+1, 0)}
-	for _, r := range others {
-		all = append(all, r)
-	}
-	live := &admin.Live{Scope: admin.ScopeFleet, StepSeconds: step, End: now.Truncate(time.Second).UTC(), Problem: problem}
-	length := steps
-	if q.Range == admin.RangeHour {
-		live.StepSeconds, live.End, length = hourStep, now.Truncate(10*time.Second).UTC(), hourSteps
+	all := append(slices.Collect(maps.Values(others)), i.own(now, maxRules+1, 0))
+	live := &admin.Live{
+		Servers: len(all), StepSeconds: step, End: now.Truncate(time.Second).UTC(), Problem: problem,
+		Rules: []admin.RuleRates{},
 	}
 	var shown []serverSeries
 	for _, r := range all {
-		if q.Range != admin.RangeHour {
-			shown = append(shown, serverSeries{&r.reportedSteps, r.visible(view, q.RuleSet)})
-		} else if r.Hour != nil {
-			shown = append(shown, serverSeries{&r.Hour.reportedSteps, []*reportedSeries{&r.Hour.reportedSeries}})
+		shown = append(shown, serverSeries{r, r.visible(&view, q.RuleSet)})
+	}
+	for ago := steps - 1; ago >= 0; ago-- {
+		appendStep(&live.Series, shown, ago)
+	}
+	for _, of := range rulesOfAll(all) {
+		wanted := (q.RuleSet == "" || q.RuleSet == of.RuleSet) && view.rule(of.RuleSet)
+		if wanted && of.sum() > 0 && len(live.Rules) < cmp.Or(q.Limit, 100) {
+			live.Rules = append(live.Rules, of.rates())
 		}
 	}
-	fill(live, shown, length)
-	live.Rules = rulesOf(rulesOfAll(all), q, view)
 	return live
 }
 
@@ -242,21 +241,13 @@ func rulesOfAll(all []*report) []reportedRule {
 
 // serverSeries is the series of one server that are shown.
 type serverSeries struct {
-	*reportedSteps
+	*report
 	visible []*reportedSeries
 }
 
-// fill adds up the steps of all servers.
-func fill(live *admin.Live, shown []serverSeries, length int) {
-	live.Servers = len(shown)
-	for ago := length - 1; ago >= 0; ago-- {
-		appendFleetStep(&live.Series, shown, float64(live.StepSeconds), ago)
-	}
-}
-
-// appendFleetStep adds up one step of all servers that know it.
-func appendFleetStep(s *admin.Series, all []serverSeries, seconds float64, ago int) {
-	var sum counts
+// appendStep adds up one step of all servers that know it.
+func appendStep(to *admin.Series, all []serverSeries, ago int) {
+	var sum [classes]uint64
 	var p50, p99 float64
 	known := false
 	for _, r := range all {
@@ -266,25 +257,21 @@ func appendFleetStep(s *admin.Series, all []serverSeries, seconds float64, ago i
 		known = true
 		for _, series := range r.visible {
 			for o := range sum {
-				sum[o] += min(series.at(class(o), ago), math.MaxUint32-sum[o])
+				sum[o] += uint64(series.at(class(o), ago))
 			}
 		}
-		if n := len(r.P50); n > ago {
-			p50 = max(p50, r.P50[n-1-ago])
-		}
-		if n := len(r.P99); n > ago {
-			p99 = max(p99, r.P99[n-1-ago])
+		if n := min(len(r.P50), len(r.P99)); ago < n {
+			p50, p99 = max(p50, r.P50[len(r.P50)-1-ago]), max(p99, r.P99[len(r.P99)-1-ago])
 		}
 	}
-	if !known {
-		appendUnknown(s)
-		return
+	for o, series := range [classes]*[]*float64{
+		&to.Allowed, &to.Limited, &to.Denied, &to.Degraded, &to.Waiting, &to.Shadow,
+	} {
+		var rate *float64
+		if known {
+			rate = new(math.Round(1e4*float64(sum[o])/step) / 1e4) // a step can be counted again
+		}
+		*series = append(*series, rate)
 	}
-	appendStep(s, &sum, seconds, p50, p99)
-}
-
-// includes reports whether a filter that names a rule set and a rule, or neither, includes
-// a rule.
-func includes(wantSet, wantRule, ruleSet, rule string) bool {
-	return (wantSet == "" || wantSet == ruleSet) && (wantRule == "" || wantRule == rule)
+	to.P50Ms, to.P99Ms = append(to.P50Ms, knownMs(p50)), append(to.P99Ms, knownMs(p99))
 }

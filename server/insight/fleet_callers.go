@@ -3,13 +3,11 @@ package insight
 import (
 	"cmp"
 	"context"
-	"encoding/hex"
 	"math"
 	"slices"
 	"time"
 
 	"github.com/fluxgate/fluxgate/admin"
-	"github.com/fluxgate/fluxgate/store"
 )
 
 // Callers returns the recent heaviest callers.
@@ -25,7 +23,11 @@ func (i *Insight) Callers(ctx context.Context, q CallersQuery, view View) *admin
 	own := i.recorder.callers(list, mostCallers, m.includes)
 	for j := range own.callers {
 		c := &own.callers[j]
-		m.add(&admin.Caller{RuleSet: c.ruleSet, Rule: c.rule, Key: i.show(c), Shadow: c.shadow, Count: c.count})
+		shown := &admin.Caller{RuleSet: c.ruleSet, Rule: c.rule, Key: i.show(c), Shadow: c.shadow, Count: c.count}
+		if view.Identities(c.ruleSet) {
+			shown.Identity = c.identity
+		}
+		m.add(shown)
 	}
 	since := own.since
 	for _, r := range others {
@@ -37,25 +39,11 @@ func (i *Insight) Callers(ctx context.Context, q CallersQuery, view View) *admin
 		since = min(since, now.Unix()-l.Age)
 	}
 	out := &admin.Callers{Outcome: q.Outcome, Since: time.Unix(since, 0).UTC(), Callers: m.top(), Problem: problem}
-	i.complete(out, list, &view, now)
-	return out
-}
-
-// complete adds the rates, and the identities that this server knows to callers that may
-// see them.
-func (i *Insight) complete(out *admin.Callers, list func(*rule) *callerList, view *View, now time.Time) {
 	for j := range out.Callers {
 		c := &out.Callers[j]
 		c.PerSecond = math.Round(10*float64(c.Count)/max(1, now.Sub(out.Since).Seconds())) / 10
-		of := i.recorder.rules.Entries()[ruleKey{c.RuleSet, c.Rule}]
-		if of == nil || !view.Identities(c.RuleSet) {
-			continue
-		}
-		var id store.KeyID
-		if _, err := hex.Decode(id[:], []byte(c.Key[:2*len(id)])); err == nil {
-			c.Identity = list(of).identityOf(&id)
-		}
 	}
+	return out
 }
 
 // merger adds up the callers of several servers.
@@ -73,7 +61,8 @@ type callerKey struct {
 
 // includes reports whether the callers of a rule were asked for and may be seen.
 func (m *merger) includes(of ruleKey) bool {
-	return includes(m.q.RuleSet, m.q.Rule, of.ruleSet, of.rule) && m.view.rule(of.ruleSet)
+	return (m.q.RuleSet == "" || m.q.RuleSet == of.ruleSet) && (m.q.Rule == "" || m.q.Rule == of.rule) &&
+		m.view.rule(of.ruleSet)
 }
 
 func (m *merger) add(c *admin.Caller) {

@@ -1,6 +1,9 @@
 package insight
 
-import "sync/atomic"
+import (
+	"math"
+	"sync/atomic"
+)
 
 // class is what live numbers tell apart. A request is of one of the first three, and of any of
 // the others.
@@ -24,65 +27,77 @@ func (c *counters) add(o class) { c[o].Add(1) }
 // counts is how many requests there were in one step of time.
 type counts [classes]uint32
 
-func (c *counts) plus(other *counts) {
-	for o := range c {
-		c[o] += other[o]
-	}
-}
-
-func (c *counts) sum() (n uint64) {
-	for _, v := range c {
-		n += uint64(v)
-	}
-	return n
-}
-
 const (
-	seconds = 120 // steps of a second that are kept
-	tens    = 360 // steps of ten seconds
+	step  = 2  // seconds
+	steps = 60 // that are kept
 )
 
-// history is the counts of the last two minutes and of the last hour. Steps are found by
-// their time, so all histories of a server have the same steps.
+// history is the counts of the last two minutes. Steps are found by their time, so all
+// histories of a server have the same steps.
 type history struct {
 	counters
-	before  [classes]uint64 // the counters at the last tick
-	seconds [seconds]counts
-	tens    [tens + 1]counts // and the one that is not over
-	used    int64            // the last second with a request
+	before [classes]uint64 // the counters at the last tick
+	steps  [steps]counts
 }
 
-// tick ends the second of a time in unix seconds. after is the last one that has ended:
-// if there are others in between, the server was suspended, and they have no requests.
-func (h *history) tick(after, second int64) {
-	var delta counts
-	for o := range delta {
-		now := h.counters[o].Load()
-		delta[o] = uint32(min(now-h.before[o], 1<<32-1))
-		h.before[o] = now
+// tick ends a step. after is the last one that has ended: if there are others in between, the
+// server was suspended, and they have no requests.
+func (h *history) tick(after, now int64) {
+	for s := max(after, now-steps) + 1; s <= now; s++ {
+		h.steps[s%steps] = counts{}
 	}
-	for s := max(after, second-10*(tens+1)) + 1; s <= second; s++ {
-		h.seconds[s%seconds] = counts{}
-		if s%10 == 0 {
-			h.tens[s/10%(tens+1)] = counts{}
-		}
-	}
-	h.seconds[second%seconds].plus(&delta)
-	h.tens[second/10%(tens+1)].plus(&delta)
-	if delta.sum() > 0 {
-		h.used = second
+	last := &h.steps[now%steps]
+	for o := range last {
+		n := h.counters[o].Load()
+		last[o] += uint32(min(n-h.before[o], 1<<32-1))
+		h.before[o] = n
 	}
 }
 
-// addTo adds a step of so many seconds, which ends with a second, to a sum.
-func (h *history) addTo(sum *counts, each, end int64) {
-	if each >= 10 {
-		for t := (end + 1 - each) / 10; t <= end/10; t++ {
-			sum.plus(&h.tens[t%(tens+1)])
+// Durations is a histogram of the time to decide since the start, in seconds.
+type Durations struct {
+	// Bounds are the upper bounds of the buckets, in ascending order, and Counts how many
+	// decisions took at most that long. Total is how many there were.
+	Bounds []float64
+	Counts []uint64
+	Total  uint64
+}
+
+// quantiles returns the median and the 99th percentile between two snapshots in
+// milliseconds, or 0 if there were no decisions.
+func quantiles(from, to *Durations) (p50, p99 float64) {
+	if to.Total <= from.Total {
+		return 0, 0
+	}
+	return quantile(from, to, 0.5), quantile(from, to, 0.99)
+}
+
+// quantile interpolates within the bucket, as Prometheus does.
+func quantile(from, to *Durations, q float64) float64 {
+	before := func(i int) float64 {
+		if len(from.Counts) == 0 {
+			return 0 // the first snapshot
 		}
-		return
+		return float64(from.Counts[i])
 	}
-	for s := end - each + 1; s <= end; s++ {
-		sum.plus(&h.seconds[s%seconds])
+	rank := q * float64(to.Total-from.Total)
+	lower, below := 0.0, 0.0
+	for i, bound := range to.Bounds {
+		count := float64(to.Counts[i]) - before(i)
+		if count >= rank {
+			return roundMs(lower + (bound-lower)*(rank-below)/max(1, count-below))
+		}
+		lower, below = bound, count
 	}
+	return roundMs(lower) // beyond the last bound
+}
+
+func roundMs(seconds float64) float64 { return math.Round(seconds*1e6) / 1e3 }
+
+// knownMs returns a time in milliseconds, or nil if there is none.
+func knownMs(ms float64) *float64 {
+	if ms <= 0 {
+		return nil
+	}
+	return &ms
 }

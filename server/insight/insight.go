@@ -1,15 +1,14 @@
 package insight
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
-	"math"
 	"os"
 	"time"
 
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/internal/logthrottle"
+	"github.com/fluxgate/fluxgate/internal/meter"
 	"github.com/fluxgate/fluxgate/store"
 )
 
@@ -85,78 +84,24 @@ func (i *Insight) show(c *ownCaller) string {
 	return i.recorder.config.Engine().ShowKey(store.Key{RuleSet: c.ruleSet, Rule: c.rule, ID: c.id})
 }
 
-// Live returns the current rates.
-func (i *Insight) Live(ctx context.Context, q LiveQuery, view View) *admin.Live {
-	q.Limit = cmp.Or(q.Limit, 100)
-	hourOfSome := q.Range == admin.RangeHour && (q.RuleSet != "" || !view.All) // reports have the sum only
-	if q.Scope == admin.ScopeServer || q.Rule != "" || hourOfSome {
-		return i.serverLive(&q, &view)
-	}
-	return i.fleetLive(ctx, &q, &view)
+// View is the part of the numbers that a caller of the admin API may see.
+type View struct {
+	// All is whether the caller may see all rule sets, and numbers without a rule set.
+	All bool
+	// RuleSet reports whether the caller may see a rule set.
+	RuleSet func(id string) bool
+	// Identities reports whether the caller may see the identities of the callers of a rule set.
+	Identities func(ruleSet string) bool
 }
 
-// serverLive answers for this server.
-func (i *Insight) serverLive(q *LiveQuery, view *View) *admin.Live {
-	r := i.recorder
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	each, most := int64(1), seconds
-	if q.Range == admin.RangeHour {
-		each, most = 10, tens
-	}
-	of := r.span(r.selected(q, view), each, most)
-	live := &admin.Live{Scope: admin.ScopeServer, StepSeconds: int(each), End: time.Unix(r.ended(each)+1, 0).UTC()}
-	fill(live, []serverSeries{{&of.reportedSteps, []*reportedSeries{&of.reportedSeries}}}, most)
-	live.Rules = rulesOf(r.busiest(maxRules+1), q, view)
-	return live
+// Everything is the view of callers that may see all.
+func Everything() View {
+	all := func(string) bool { return true }
+	return View{All: true, RuleSet: all, Identities: all}
 }
 
-// selected returns the histories that add up to what was asked for. The lock is held.
-func (r *Recorder) selected(q *LiveQuery, view *View) (of []*history) {
-	if q.Rule != "" {
-		if found := r.rules.Entries()[ruleKey{q.RuleSet, q.Rule}]; found != nil && view.RuleSet(q.RuleSet) {
-			return []*history{&found.history}
-		}
-		return nil
-	}
-	if q.RuleSet == "" && view.All {
-		return []*history{&r.total}
-	}
-	for id, h := range r.ruleSets.Entries() {
-		if (q.RuleSet == "" || q.RuleSet == id) && view.RuleSet(id) {
-			of = append(of, h)
-		}
-	}
-	return of
-}
-
-func appendUnknown(s *admin.Series) {
-	for _, series := range seriesOf(s) {
-		*series = append(*series, nil)
-	}
-	s.P50Ms, s.P99Ms = append(s.P50Ms, nil), append(s.P99Ms, nil)
-}
-
-func appendStep(s *admin.Series, n *counts, seconds, p50, p99 float64) {
-	for o, series := range seriesOf(s) {
-		rate := math.Round(1e4*float64(n[o])/seconds) / 1e4 // a step of a minute can be counted again
-		*series = append(*series, &rate)
-	}
-	s.P50Ms, s.P99Ms = append(s.P50Ms, knownMs(p50)), append(s.P99Ms, knownMs(p99))
-}
-
-// seriesOf returns the series in the order of the classes.
-func seriesOf(s *admin.Series) [classes]*[]*float64 {
-	return [classes]*[]*float64{&s.Allowed, &s.Limited, &s.Denied, &s.Degraded, &s.Waiting, &s.Shadow}
-}
-
-// rulesOf returns the rules that were asked for and that the caller may see.
-func rulesOf(from []reportedRule, q *LiveQuery, view *View) []admin.RuleRates {
-	all := []admin.RuleRates{}
-	for j := range from {
-		if of := &from[j]; of.sum() > 0 && includes(q.RuleSet, q.Rule, of.RuleSet, of.Rule) && view.rule(of.RuleSet) && len(all) < q.Limit {
-			all = append(all, of.rates())
-		}
-	}
-	return all
+// rule reports whether the caller may see a rule of a rule set. Rules that are not counted
+// separately may be of any.
+func (v *View) rule(ruleSet string) bool {
+	return v.All || ruleSet != meter.Other && v.RuleSet(ruleSet)
 }

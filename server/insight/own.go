@@ -16,15 +16,19 @@ func (i *Insight) own(now time.Time, mostRules, callers int) *report {
 	limitedCallers, allowedCallers := r.callers(limitedList, callers, anyRule), r.callers(allowedList, callers, anyRule)
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	total := r.span([]*history{&r.total}, step, steps)
 	out := &report{
 		Version: reportVersion, Name: i.config.Name, Build: i.config.Version, Start: i.start.Unix(), At: now.UnixMilli(),
 		Draining: i.config.Draining != nil && i.config.Draining(), Understands: rules.Understood(),
-		reportedSteps: total.reportedSteps, Total: total.reportedSeries, Hour: r.span([]*history{&r.total}, hourStep, hourSteps),
+		Total: r.series(&r.total),
 	}
-	out.Recent50, out.Recent99 = quantiles(r.times.at(1, r.second-recent), r.times.at(1, r.second))
+	for s := r.firstKnown(); s <= r.now; s++ {
+		p50, p99 := quantiles(r.durationsAt(s-1), r.durationsAt(s))
+		out.P50, out.P99 = append(out.P50, p50), append(out.P99, p99)
+	}
+	out.Steps = len(out.P50)
+	out.Recent50, out.Recent99 = quantiles(r.durationsAt(r.now-recent), r.durationsAt(r.now))
 	for id, h := range r.ruleSets.Entries() {
-		out.RuleSets = append(out.RuleSets, reportedSet{id, r.span([]*history{h}, step, steps).reportedSeries})
+		out.RuleSets = append(out.RuleSets, reportedSet{id, r.series(h)})
 	}
 	slices.SortFunc(out.RuleSets, func(a, b reportedSet) int {
 		return cmp.Or(cmp.Compare(b.sum(), a.sum()), cmp.Compare(a.ID, b.ID))
@@ -65,36 +69,20 @@ func (i *Insight) addState(out *report, now time.Time) {
 	}
 }
 
-// ended returns the last second that has ended, of steps of so many seconds: those of ten or
-// more end with ten seconds.
-func (r *Recorder) ended(each int64) int64 {
-	if each < 10 {
-		return r.second
-	}
-	return (r.second+1)/10*10 - 1
-}
+// firstKnown returns the first step that is kept, of those since the start.
+func (r *Recorder) firstKnown() int64 { return max(r.start, r.now-steps+1) }
 
-// span returns the last steps of some histories together, each of so many seconds. The first
-// may be known in part. The lock is held.
-func (r *Recorder) span(of []*history, each int64, most int) *reportedHour {
-	end := r.ended(each)
-	known := min(most, int((end-r.start+each)/each))
-	out := &reportedHour{reportedSteps: reportedSteps{Steps: known}}
-	for i := range known {
-		until := end - int64(known-1-i)*each
-		var sum counts
-		for _, h := range of {
-			h.addTo(&sum, each, until)
-		}
-		out.set(known, i, sum)
-		p50, p99 := quantiles(r.times.at(each, until-each), r.times.at(each, until))
-		out.P50, out.P99 = append(out.P50, p50), append(out.P99, p99)
+// series returns the known steps of a history. The lock is held.
+func (r *Recorder) series(h *history) (out reportedSeries) {
+	first := r.firstKnown()
+	for s := first; s <= r.now; s++ {
+		out.set(int(r.now-first)+1, int(s-first), &h.steps[s%steps])
 	}
 	return out
 }
 
 // set sets the counts of one of n steps.
-func (s *reportedSeries) set(n, i int, sum counts) {
+func (s *reportedSeries) set(n, i int, sum *counts) {
 	for o, v := range sum {
 		if v > 0 && s.Counts[o] == nil {
 			s.Counts[o] = make([]uint32, n)
@@ -119,12 +107,10 @@ func (r *Recorder) busiest(most int) []reportedRule {
 	var all []reportedRule
 	add := func(key ruleKey, from *rule) {
 		of := reportedRule{RuleSet: key.ruleSet, Rule: key.rule, Shadow: from.shadow.Load()}
-		var sum counts
-		for second := r.second - recent + 1; second <= r.second; second++ {
-			from.addTo(&sum, 1, second)
-		}
-		for o, n := range sum {
-			of.Counts[o] = uint64(n)
+		for s := r.now - recent + 1; s <= r.now; s++ {
+			for o, n := range from.steps[s%steps] {
+				of.Counts[o] += uint64(n)
+			}
 		}
 		if of.sum() > 0 {
 			all = append(all, of)
@@ -186,7 +172,7 @@ func (r *Recorder) callers(list func(*rule) *callerList, most int, included func
 // reported returns callers as the report has them, and adds their rules to it. The lock is
 // held.
 func (r *Recorder) reported(to *report, i *Insight, from ownCallers) reportedCallerLs {
-	out := reportedCallerLs{Age: max(0, r.second+1-from.since)}
+	out := reportedCallerLs{Age: max(0, r.end()-from.since)}
 	for _, c := range from.callers {
 		at := slices.IndexFunc(to.Rules, func(of reportedRule) bool { return of.RuleSet == c.ruleSet && of.Rule == c.rule })
 		if at < 0 {

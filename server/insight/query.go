@@ -1,13 +1,9 @@
 package insight
 
-// LiveQuery is the query of GET /v1/live. Its zero value is the last two minutes of the fleet. A
-// rule, and the last hour of a rule set, are known of a server only.
+// LiveQuery is the query of GET /v1/live.
 type LiveQuery struct {
 	RuleSet string `query:"ruleSet" pattern:"^[A-Za-z0-9._-]{1,64}$" doc:"Only this rule set."`
-	Rule    string `query:"rule" pattern:"^([A-Za-z0-9._-]{1,64}|\\(request\\))$" doc:"Only this rule; needs ruleSet."`
-	Limit   int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"The most entries to return."`
-	Scope   string `query:"scope" enum:"fleet,server" doc:"All servers (default), or this one, as for rules and hours of rule sets."`
-	Range   string `query:"range" enum:"2m,1h" default:"2m" doc:"The last two minutes, or the last hour of the servers that run now."`
+	Limit   int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"The most rules to return."`
 }
 
 // CallersQuery is the query of GET /v1/callers. Its zero value selects those limited most.

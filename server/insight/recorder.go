@@ -14,16 +14,14 @@ import (
 )
 
 const (
-	// maxRules and maxRuleSets are how many are counted separately. The others share one
-	// entry.
+	// maxRules and maxRuleSets are how many are counted separately, until a restart. Those that
+	// come later share one entry.
 	maxRules    = 1_000
 	maxRuleSets = 100
 	// maxCallers is how many callers all lists hold together, and window how long they are
 	// counted.
 	maxCallers = 100_000
 	window     = 60 // seconds
-	// idle is after how many seconds without a request a rule gives its place to another.
-	idle = 3_600
 )
 
 // ruleKey names a rule, or with an empty rule a rule set.
@@ -56,24 +54,23 @@ type Recorder struct {
 	extra    budget
 
 	durations func() Durations
-	mu        sync.RWMutex // guards the histories but for their counters
-	times     times
-	start     int64       // the first second that is recorded
-	second    int64       // the last second that has ended
-	opened    [2]int64    // when the current and the last window of callers began
-	full      atomic.Bool // there was no place for a rule or a rule set
+	mu        sync.RWMutex         // guards the histories but for their counters
+	times     [steps + 1]Durations // the histogram at the ends of steps
+	start     int64                // the first step that is recorded, in steps since 1970
+	now       int64                // the last step that has ended
+	opened    [2]int64             // when the current and the last window of callers began, in seconds
 }
 
 // NewRecorder returns a recorder.
 func NewRecorder(config RecorderConfig) *Recorder {
 	now := time.Now().Unix()
-	r := &Recorder{config: config, start: now, second: now - 1, opened: [2]int64{now, now}}
+	r := &Recorder{config: config, start: now / step, now: now/step - 1, opened: [2]int64{now, now}}
 	r.extra.left.Store(maxCallers - 2*2*leastCallers*maxRules)
 	return r
 }
 
-// ended returns the last second that has ended, by a clock that may be a little early.
-func ended(now time.Time) int64 { return now.Add(500*time.Millisecond).Unix() - 1 }
+// ended returns the last step that has ended, by a clock that may be a little early.
+func ended(now time.Time) int64 { return now.Add(500*time.Millisecond).Unix()/step - 1 }
 
 // Count counts a decision. Peeks are not counted.
 func (r *Recorder) Count(req *fluxgate.Request, d *fluxgate.Decision, o meter.Outcome) {
@@ -168,11 +165,7 @@ func (r *Recorder) countCaller(of *rule, list *callerList, e *fluxgate.Evaluated
 // set does not exist.
 func (r *Recorder) ruleSetOf(id string, o meter.Outcome) *history {
 	set := r.ruleSets.Entries()[id]
-	switch {
-	case set != nil || !o.RuleSetExists(): // its name may be made up
-	case len(r.ruleSets.Entries()) >= maxRuleSets:
-		r.full.Store(true)
-	default:
+	if set == nil && o.RuleSetExists() && len(r.ruleSets.Entries()) < maxRuleSets { // else its name may be made up
 		set, _ = r.ruleSets.Add(strings.Clone(id), maxRuleSets, func() *history { return new(history) })
 	}
 	return set
@@ -189,7 +182,6 @@ func (r *Recorder) rule(ruleSet, id string) *rule {
 			return of
 		}
 	}
-	r.full.Store(true)
 	return &r.overflow
 }
 
@@ -202,63 +194,53 @@ func (r *Recorder) Forget() {
 	}
 }
 
-// tick ends a second.
-func (r *Recorder) tick(second int64) {
+// tick ends a step.
+func (r *Recorder) tick(now int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	after := r.second
-	if second < after {
-		second = after // the clock has stepped back
-	}
-	r.second = second
-	r.total.tick(after, second)
-	r.overflow.tick(after, second)
+	after := r.now
+	now = max(now, after) // the clock may have stepped back
+	r.now = now
+	r.total.tick(after, now)
+	r.overflow.tick(after, now)
 	for _, h := range r.ruleSets.Entries() {
-		h.tick(after, second)
+		h.tick(after, now)
 	}
 	for _, of := range r.rules.Entries() {
-		of.tick(after, second)
+		of.tick(after, now)
 	}
 	if r.durations != nil {
-		r.times.tick(after, second, r.durations())
+		durations := r.durations()
+		for s := max(after, now-steps-1) + 1; s <= now; s++ {
+			*r.durationsAt(s) = durations
+		}
 	}
 	// Windows begin at the same time on all servers, as far as their clocks agree.
-	if (second+1)/window != r.opened[0]/window {
-		r.rotate(second)
-	}
-	if r.full.Swap(false) {
-		r.dropIdle(second)
+	if end := r.end(); end/window != r.opened[0]/window {
+		r.rotate(end)
 	}
 }
 
+// end returns when the last step ended, in unix seconds.
+func (r *Recorder) end() int64 { return (r.now + 1) * step }
+
+// durationsAt returns the histogram at the end of a step.
+func (r *Recorder) durationsAt(s int64) *Durations { return &r.times[s%(steps+1)] }
+
 // rotate begins a new window of callers.
-func (r *Recorder) rotate(second int64) {
-	r.opened = [2]int64{second + 1, r.opened[0]}
+func (r *Recorder) rotate(now int64) {
+	r.opened = [2]int64{now, r.opened[0]}
 	for _, of := range r.rules.Entries() {
 		of.limited.rotate(&r.extra)
 		of.allowed.rotate(&r.extra)
 	}
 }
 
-// dropIdle makes room for rules and rule sets that have requests.
-func (r *Recorder) dropIdle(second int64) {
-	isIdle := func(h *history) bool { return second-max(h.used, r.start) >= idle }
-	r.ruleSets.Drop(func(_ string, set *history) bool { return isIdle(set) })
-	r.rules.Drop(func(_ ruleKey, of *rule) bool {
-		if !isIdle(&of.history) {
-			return false
-		}
-		of.limited.release(&r.extra)
-		of.allowed.release(&r.extra)
-		return true
-	})
-}
-
-// run ends every second until ctx ends.
+// run ends every step until ctx ends.
 func (r *Recorder) run(ctx context.Context) {
 	for {
 		now := time.Now()
-		timer := time.NewTimer(now.Truncate(time.Second).Add(time.Second).Sub(now))
+		timer := time.NewTimer(now.Truncate(step * time.Second).Add(step * time.Second).Sub(now))
 		select {
 		case <-timer.C:
 			r.tick(ended(time.Now()))

@@ -22,11 +22,7 @@ const (
 	MaxReport = 16 << 10
 
 	reportVersion    = 1
-	step             = 2 // seconds
-	steps            = seconds / step
-	hourStep         = 60 // seconds
-	hourSteps        = 10 * tens / hourStep
-	recent           = 10 // seconds that rates are of
+	recent           = 5 // steps that rates are of
 	reportedCallers  = 20
 	reportedRules    = 20
 	reportedRuleSets = 8
@@ -51,29 +47,18 @@ type report struct {
 	Reason      string           `json:"reason,omitempty"`
 	Revisions   map[string]int64 `json:"revisions,omitempty"`
 	Redis       []reportedNode   `json:"redis,omitempty"`
-	reportedSteps
+	// Steps is how many steps are known. P50 and P99 have as many times to decide, in milliseconds, 0
+	// without requests. Series have as many elements, or none if all are 0. The last one ends now.
+	Steps    int              `json:"steps"`
+	P50      []float64        `json:"p50,omitempty"`
+	P99      []float64        `json:"p99,omitempty"`
 	Total    reportedSeries   `json:"total"`
 	RuleSets []reportedSet    `json:"sets,omitempty"`
-	Hour     *reportedHour    `json:"hour,omitempty"` // nil from a server of an earlier version
 	Recent50 float64          `json:"recent50,omitempty"`
 	Recent99 float64          `json:"recent99,omitempty"`
 	Rules    []reportedRule   `json:"rules,omitempty"`
 	Limited  reportedCallerLs `json:"limited"`
 	Allowed  reportedCallerLs `json:"allowed"`
-}
-
-// reportedSteps is how many steps are known, and their times to decide. The series have as many
-// elements, or none if all are 0. The last one ends now.
-type reportedSteps struct {
-	Steps int       `json:"steps"`
-	P50   []float64 `json:"p50,omitempty"` // in milliseconds, 0 without requests
-	P99   []float64 `json:"p99,omitempty"`
-}
-
-// reportedHour is the last hour of all rule sets together, in steps of a minute.
-type reportedHour struct {
-	reportedSteps
-	reportedSeries
 }
 
 type reportedSet struct {
@@ -185,9 +170,6 @@ func (r *report) check() string {
 		}
 	}
 	toDecide := slices.Concat(r.P50, r.P99, []float64{r.Recent50, r.Recent99})
-	if r.Hour != nil {
-		toDecide = slices.Concat(toDecide, r.Hour.P50, r.Hour.P99)
-	}
 	times := []int64{r.Start, r.At / 1_000, r.Limited.Age, r.Allowed.Age} // in seconds
 	for i := range r.Redis {
 		times = append(times, r.Redis[i].Age)
@@ -227,7 +209,7 @@ func (s *reportedSeries) at(o class, ago int) uint32 {
 // rates returns the requests in a second over the recent steps.
 func (r *report) rates(of ...*reportedSeries) admin.Rates {
 	var sum [classes]uint64
-	known := min(r.Steps, recent/step)
+	known := min(r.Steps, recent)
 	for _, s := range of {
 		for o := range sum {
 			for ago := range known {
@@ -235,12 +217,13 @@ func (r *report) rates(of ...*reportedSeries) admin.Rates {
 			}
 		}
 	}
-	return ratesOf(&sum, float64(max(1, known)*step))
+	return ratesOf(&sum, max(1, known))
 }
 
-func ratesOf(n *[classes]uint64, seconds float64) (rates admin.Rates) {
+// ratesOf returns the requests in a second over some steps.
+func ratesOf(n *[classes]uint64, known int) (rates admin.Rates) {
 	for o, rate := range classesOf(&rates) {
-		*rate = math.Round(10*float64(n[o])/seconds) / 10
+		*rate = math.Round(10*float64(n[o])/float64(known*step)) / 10
 	}
 	return rates
 }

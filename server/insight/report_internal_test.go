@@ -15,7 +15,7 @@ import (
 func largest() *report {
 	name := strings.Repeat("x", 60)
 	r := &report{Version: reportVersion, Name: name, Build: name, Status: "degraded", Reason: strings.Repeat("x", maxError), Revisions: map[string]int64{}}
-	r.Steps, r.Hour = steps, &reportedHour{reportedSteps: reportedSteps{Steps: hourSteps}}
+	r.Steps = steps
 	fill := func(s *reportedSeries) {
 		for o := range s.Counts {
 			for range steps {
@@ -24,7 +24,6 @@ func largest() *report {
 		}
 	}
 	fill(&r.Total)
-	fill(&r.Hour.reportedSeries) // it has as many steps
 	for i := range reportedRuleSets {
 		r.RuleSets = append(r.RuleSets, reportedSet{ID: fmt.Sprint(name, i)})
 		fill(&r.RuleSets[i].reportedSeries)
@@ -41,7 +40,6 @@ func largest() *report {
 	}
 	for range steps {
 		r.P50, r.P99 = append(r.P50, 1234.567), append(r.P99, 1234.567)
-		r.Hour.P50, r.Hour.P99 = append(r.Hour.P50, 1234.567), append(r.Hour.P99, 1234.567)
 	}
 	for range reportedNodes {
 		r.Redis = append(r.Redis, reportedNode{Node: name, Open: true, Age: 1 << 30, Error: strings.Repeat("x", maxError)})
@@ -59,7 +57,7 @@ func TestReport_Largest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Total.at(allowed, steps-1) != 4_000_000_000 || r.Hour.at(allowed, hourSteps-1) != 4_000_000_000 {
+	if r.Total.at(allowed, steps-1) != 4_000_000_000 {
 		t.Error("the series of the server is missing")
 	}
 }
@@ -81,7 +79,7 @@ func TestReport_LongErrors(t *testing.T) {
 // A report that cannot be shown is refused.
 func TestReport_Invalid(t *testing.T) {
 	valid := func() *report {
-		return &report{Version: reportVersion, reportedSteps: reportedSteps{Steps: 1}, Rules: []reportedRule{{RuleSet: "a", Rule: "b"}}}
+		return &report{Version: reportVersion, Steps: 1, Rules: []reportedRule{{RuleSet: "a", Rule: "b"}}}
 	}
 	for name, change := range map[string]func(*report){
 		"another version":        func(r *report) { r.Version = 2 },
@@ -91,7 +89,6 @@ func TestReport_Invalid(t *testing.T) {
 		"a time":                 func(r *report) { r.At = -1_000 },
 		"a late time":            func(r *report) { r.Start = 1 << 40 },
 		"a long time to decide":  func(r *report) { r.P99 = []float64{1e306} },
-		"a long time in an hour": func(r *report) { r.Hour = &reportedHour{reportedSteps: reportedSteps{P50: []float64{1e306}}} },
 		"an age":                 func(r *report) { r.Limited.Age = -1 },
 		"the age of a node":      func(r *report) { r.Redis = []reportedNode{{Age: -1}} },
 		"a rule of a caller":     func(r *report) { r.Allowed.Callers = []reportedCaller{{Rule: 1, Key: strings.Repeat("a", 48)}} },
@@ -145,10 +142,7 @@ func FuzzReport(f *testing.F) {
 		}
 		var live admin.Live
 		for ago := steps - 1; ago >= 0; ago-- {
-			appendFleetStep(&live.Series, []serverSeries{{&r.reportedSteps, r.visible(view, "")}}, step, ago)
-			if r.Hour != nil {
-				appendFleetStep(&live.Series, []serverSeries{{&r.Hour.reportedSteps, []*reportedSeries{&r.Hour.reportedSeries}}}, hourStep, ago)
-			}
+			appendStep(&live.Series, []serverSeries{{r, r.visible(view, "")}}, ago)
 		}
 		if _, err := json.Marshal([]any{s, live}); err != nil {
 			t.Fatal(err)
@@ -162,32 +156,23 @@ func TestHistory_Suspended(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	for range 200 {
 		h, exact := new(history), map[int64]uint32{}
-		second := int64(1_000_000)
+		last := int64(1_000_000)
 		for range 300 {
 			n := uint32(random.IntN(5))
 			for range n {
 				h.add(limited)
 			}
-			next := second + random.Int64N(3)
+			next := last + random.Int64N(3)
 			if random.IntN(50) == 0 {
-				next += random.Int64N(10 * tens * 2)
+				next += random.Int64N(2 * steps)
 			}
-			h.tick(second, next)
+			h.tick(last, next)
 			exact[next] += n
-			second = next
+			last = next
 		}
-		for s := second - seconds + 1; s <= second; s++ {
-			if got := h.seconds[s%seconds][limited]; got != exact[s] {
-				t.Fatalf("%d requests %d s ago, want %d", got, second-s, exact[s])
-			}
-		}
-		for ten := second/10 - tens; ten <= second/10; ten++ {
-			want := uint32(0)
-			for s := 10 * ten; s < 10*ten+10; s++ {
-				want += exact[s]
-			}
-			if got := h.tens[ten%(tens+1)][limited]; got != want {
-				t.Fatalf("%d requests in the ten seconds from %d, want %d", got, 10*ten, want)
+		for s := last - steps + 1; s <= last; s++ {
+			if got := h.steps[s%steps][limited]; got != exact[s] {
+				t.Fatalf("%d requests %d steps ago, want %d", got, last-s, exact[s])
 			}
 		}
 	}

@@ -5,14 +5,8 @@ import { useLive } from "./useLive";
 // The questions that more than one screen asks. Screens that ask the same share the
 // answer.
 
-export type Range = "2m" | "1h";
-
-export function useNumbers(range: Range = "2m", limit = 100) {
-  return useLive(
-    ["live", range, limit],
-    () => unwrap(api.GET("/v1/live", { params: { query: { range, limit } } })),
-    range === "1h" ? 10_000 : 2000,
-  );
+export function useNumbers(limit = 100) {
+  return useLive(["live", limit], () => unwrap(api.GET("/v1/live", { params: { query: { limit } } })));
 }
 
 export function useFleet() {

@@ -1,41 +1,23 @@
-import { Alert, Anchor, Paper, SegmentedControl } from "@mantine/core";
-import { useState } from "react";
+import { Alert, Anchor, Paper } from "@mantine/core";
 import type { Caller, Live } from "../api/live";
-import { useCallers, useFleet, useHealth, useNumbers, type Range } from "../api/queries";
+import { useCallers, useFleet, useHealth, useNumbers } from "../api/queries";
 import { findings } from "../health";
 import { href } from "../router";
 import { useNow } from "../ui/Ago";
 import { CallerName } from "../ui/CallerName";
 import { Chart, type Line } from "../ui/Chart";
 import { DataTable, type Column } from "../ui/DataTable";
-import { Figures } from "../ui/Figures";
 import { count, millis, rate } from "../ui/format";
 import { Page, Section } from "../ui/Page";
 import { RuleLink } from "../ui/RuleLink";
 import { Empty, Loaded } from "../ui/states";
 
 export function Overview() {
-  const [range, setRange] = useState<Range>("2m");
-  const numbers = useNumbers(range);
+  const numbers = useNumbers();
   const callers = useCallers({ outcome: "limited", limit: 10 });
   return (
-    <Page
-      title="Overview"
-      controls={
-        <SegmentedControl
-          size="xs"
-          aria-label="Range"
-          value={range}
-          onChange={(value) => setRange(value as Range)}
-          data={[
-            { value: "2m", label: "2 minutes" },
-            { value: "1h", label: "1 hour" },
-          ]}
-        />
-      }
-    >
+    <Page title="Overview">
       <HealthInWords live={numbers.data} />
-      <LastHour />
       <Loaded query={numbers}>{(live) => <Charts live={live} />}</Loaded>
       <div className="grid">
         <Section title="Rules that reject most" controls={<More to="/rules">All rules</More>}>
@@ -85,32 +67,11 @@ function HealthInWords({ live }: { live: Live | undefined }) {
   );
 }
 
-// LastHour is how many requests there were, by what became of them.
-function LastHour() {
-  const hour = useNumbers("1h").data;
-  if (!hour) return null;
-  const sum = (values: (number | null)[]) => count(Math.round(values.reduce<number>((all, v) => all + (v ?? 0), 0) * hour.stepSeconds));
-  const { allowed, limited, denied, shadow, degraded } = hour.series;
-  const figures: [string, string][] = [
-    ["Allowed", sum(allowed)],
-    ["Limited", sum(limited)],
-    ["Denied", sum(denied)],
-    ["Shadow, not rejected", sum(shadow)],
-    ["Degraded", sum(degraded)],
-  ];
-  return <Figures title={`Requests in the last hour, ${whose(hour)}`} figures={figures} />;
-}
-
-// whose says what numbers are of.
-function whose(live: Live): string {
-  return live.scope === "server" ? "this server" : live.servers === 1 ? "1 server" : `${live.servers} servers`;
-}
-
 function Charts({ live }: { live: Live }) {
   const { series } = live;
   const end = Date.parse(live.end) / 1000;
   const common = { end, step: live.stepSeconds };
-  const where = whose(live);
+  const where = live.servers === 1 ? "1 server" : `${live.servers} servers`;
   const requests: Line[] = [
     { name: "Allowed", color: "--series-allowed", values: series.allowed },
     { name: "Degraded", color: "--series-degraded", values: series.degraded, dash: [8, 4] },

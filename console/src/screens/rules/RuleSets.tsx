@@ -22,7 +22,7 @@ export function RuleSets() {
   const sets = useLive(["rule-sets"], () => unwrap(api.GET("/v1/rule-sets", { params: { query: { limit: 1000 } } })), 5000);
   const [search, setSearch] = useState("");
   const refused = useMayNotWrite();
-  const live = useNumbers("2m", 1000).data;
+  const live = useNumbers(1000).data;
   return (
     <Page title="Rules" controls={!refused && <NewRuleSet />}>
       {refused && <Refused why={refused} />}

@@ -19,7 +19,7 @@ export function RulesView(part: Part) {
   const [search, setSearch] = useState("");
   const [size, setSize] = useState(portion);
   const [changing, setChanging] = useState<Rule>();
-  const live = useNumbers("2m", 1000).data;
+  const live = useNumbers(1000).data;
   if (!current.set) {
     return (
       <>
