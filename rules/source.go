@@ -47,25 +47,27 @@ type Head struct {
 	// Revision differs whenever the content does. Editors count from 1 and never
 	// reuse one, even after a deletion. A read-only source, such as a file, derives
 	// it from the content: the same content has the same revision. It is never 0.
-	Revision int64
+	Revision int64 `json:"revision" doc:"Its revision. The ETag is the same in quotes."`
 	// Deleted is true for a rule set that was deleted.
-	Deleted bool
+	Deleted bool `json:"deleted,omitempty" doc:"This revision deleted the rule set."`
 }
 
 // Version is a rule set at one revision.
 type Version struct {
 	Entry
-	RuleSet *Set // nil if this revision is a deletion
+	// RuleSet is nil if this revision is a deletion.
+	RuleSet *Set `json:"ruleSet,omitempty" doc:"The rule set; absent if this revision deleted it."`
 }
 
-// Entry describes one revision in the history.
+// Entry describes one revision in the history. As JSON it is that of the admin API.
 type Entry struct {
-	RuleSetID string
+	RuleSetID string `json:"id" doc:"The rule set."`
 	Head
 	// Author made the change at the time At, for the reason in Comment. Files
 	// have neither author nor comment.
-	Author, Comment string
-	At              time.Time
+	Author  string    `json:"author,omitempty" doc:"The author."`
+	Comment string    `json:"comment,omitempty" doc:"The reason."`
+	At      time.Time `json:"at,omitzero" doc:"When."`
 }
 
 // ErrNotFound is wrapped by errors about rule sets and revisions that do not

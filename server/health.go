@@ -52,7 +52,7 @@ type StoreHealth struct {
 	Nodes    []NodeHealth `json:"nodes,omitempty"`
 	Warnings []string     `json:"warnings,omitempty"`
 	Error    string       `json:"error,omitempty"`
-	// Since is when the server began to connect. It is empty once connected.
+	// Since is when the server started. It is empty once connected.
 	Since time.Time `json:"since,omitzero"`
 }
 
@@ -293,10 +293,7 @@ func (a *App) storeHealth(ctx context.Context) StoreHealth {
 	}
 	redis := a.plane.Redis()
 	if redis == nil {
-		h.Error = a.plane.Failure().Error()
-		if began := a.plane.Began(); began != nil {
-			h.Since = *began
-		}
+		h.Error, h.Since = a.plane.Failure().Error(), a.plane.Began()
 		return h
 	}
 	found := redis.Health(ctx)

@@ -9,19 +9,17 @@ import (
 	"github.com/fluxgate/fluxgate/internal/redislog"
 	"github.com/fluxgate/fluxgate/server/backend"
 	"github.com/fluxgate/fluxgate/server/config"
-	"github.com/fluxgate/fluxgate/server/plane"
-	"github.com/fluxgate/fluxgate/server/telemetry"
 )
 
-// Operator works on the rules and the store of a configuration without a server.
+// Operator works on the rules of a configuration without a server.
 type Operator struct {
 	*admin.Direct
 	closers closers
 }
 
-// NewOperator opens the rules and the store that a server with this configuration opens. With
-// rulesOnly it does not open the store, and operations that need it are errors.
-func NewOperator(ctx context.Context, c *config.Config, rulesOnly bool) (_ *Operator, err error) {
+// NewOperator opens the rules that a server with this configuration opens. Operations that need
+// decisions or buckets are errors.
+func NewOperator(ctx context.Context, c *config.Config) (_ *Operator, err error) {
 	log := slog.Default()
 	redislog.Use(log, slog.LevelDebug)
 	o := &Operator{}
@@ -41,33 +39,11 @@ func NewOperator(ctx context.Context, c *config.Config, rulesOnly bool) (_ *Oper
 	if err != nil {
 		return nil, err
 	}
-	limiter, err := plane.New(c, log)
-	if err != nil {
-		return nil, err
-	}
-	o.closers.add(limiter.Close)
-	if !rulesOnly {
-		if err := feed.load(ctx, limiter, &o.closers); err != nil {
-			return nil, err
-		}
-		// An operation cannot do without Redis.
-		options := plane.Options{
-			Rules: feed.rules, Overrides: feed.rules.UseOverrides,
-			Observer: telemetry.New(telemetry.Config{Logger: log}), // it logs
-			Wait:     2 * backend.OpenTimeout,
-			Tool:     true,
-			Login:    login,
-		}
-		if err := limiter.Open(ctx, options); err != nil {
-			return nil, err
-		}
-	}
 	editor, err := feed.editor()
 	if err != nil {
 		return nil, err
 	}
-	o.Direct = admin.NewDirect(editor, limiter.Engine, c.RateLimit.DefaultRuleSetID)
-	o.Recent = limiter.RecentWarnings
+	o.Direct = admin.NewDirect(editor, nil, c.RateLimit.DefaultRuleSetID)
 	return o, nil
 }
 

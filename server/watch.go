@@ -77,7 +77,7 @@ func (a *App) buildInsight() {
 func redisNodes(p *plane.Plane) []admin.RedisNode {
 	redis := p.Redis()
 	if redis == nil {
-		return []admin.RedisNode{{Node: "redis", Open: true, Since: p.Began(), Error: plane.ErrNotConnected.Error()}}
+		return []admin.RedisNode{{Node: "redis", Open: true, Since: new(p.Began()), Error: plane.ErrNotConnected.Error()}}
 	}
 	var all []admin.RedisNode
 	for _, n := range redis.Breakers() {

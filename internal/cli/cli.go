@@ -2,8 +2,8 @@
 //
 // Files named command_ hold one command or one group of commands each, files
 // named flags_ the flags that commands share. A target is what a command works
-// on: a server, or with --direct the rule source and the store that a
-// configuration names; both are an [admin.Operator]. Files named render_ write
+// on: a server, or for rules with --direct the source that a configuration
+// names; both are an [admin.Operator]. Files named render_ write
 // results as a table, JSON or YAML.
 package cli
 

@@ -55,7 +55,7 @@ func TestRun_ExitCodes(t *testing.T) {
 		{[]string{"check", "--costs", "usd=x"}, exitUsage, "--costs: must be names with whole numbers, such as usd=1200,images=2, not \"usd=x\"\n", false},
 		{[]string{"check", "--timeout", "5"}, exitUsage, "--timeout: must be a duration such as 10s, not \"5\"\n", false},
 		{[]string{"check", "--peek=perhaps"}, exitUsage, "--peek: must be true or false, not \"perhaps\"\n", false},
-		{[]string{"bucket", "peke", "--name", "x"}, exitUsage, "unknown command \"peke\": did you mean peek?\nsee fluxgate bucket --help\n", false},
+		{[]string{"bucket", "rest", "--name", "x"}, exitUsage, "unknown command \"rest\": did you mean reset?\nsee fluxgate bucket --help\n", false},
 		{[]string{"check", "--rule-set", "a/b"}, exitUsage, "is not a rule set id", false},
 		{[]string{"check", "-s", "ftp://nowhere"}, exitUsage, "must be http://host:port", false},
 		{[]string{"check", "-o", "xml"}, exitUsage, "table, json, yaml", false},

@@ -9,7 +9,7 @@ import (
 	"github.com/fluxgate/fluxgate/internal/testenv"
 )
 
-// What a caller owes after a settlement is in the tables of check, bucket peek
+// What a caller owes after a settlement is in the tables of check
 // and explain, and in their JSON; so is how long a request was held.
 func TestCheck_DebtAndWait(t *testing.T) {
 	const rules = `id: api-limits
@@ -40,7 +40,6 @@ rules:
 	}{
 		{"check --user ada --path /llm --server " + address, exitRejected, []string{"LEFT  OWED  OF", "tokens  hourly  0     500   1000"}},
 		{"check --user ada --path /llm --output json --server " + address, exitRejected, []string{`"owed": 500`}},
-		{"bucket peek --user ada --path /llm --server " + admin, exitOK, []string{"LEFT  OWED  OF", "tokens  hourly  0     500   1000"}},
 		{"explain --user ada --path /llm --server " + admin, exitOK, []string{"LEFT  OWED  OF"}},
 		{"check --path /db --server " + address, exitOK, []string{"allowed (ok)\n", "LEFT  OF"}},
 		{"check --path /db --server " + address, exitOK, []string{"allowed (ok), held for "}},

@@ -35,7 +35,11 @@ every other rule does not apply. Nothing is taken.`,
   fluxgate explain --rule-set edge --descriptor generic_key=login --descriptor remote_address=192.0.2.7
   fluxgate explain --user ada --output json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			explain := func(ctx context.Context, operator admin.Operator, req *fluxgate.Request) error {
+			req, err := request.read()
+			if err != nil {
+				return err
+			}
+			return from.runRuleSet(cmd, &req.RuleSet, func(ctx context.Context, operator admin.Operator) error {
 				found, err := operator.Explain(ctx, req)
 				if err != nil {
 					return err
@@ -47,8 +51,7 @@ every other rule does not apply. Nothing is taken.`,
 				}
 				e.Others -= len(e.Rules)
 				return from.show(cmd, e, nil, e.write)
-			}
-			return from.runRequest(cmd, needDecisions, &request, explain)
+			})
 		},
 	}
 	from.flags(cmd, asTable, asJSON, asYAML)

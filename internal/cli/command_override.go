@@ -36,25 +36,21 @@ type overrideFlags struct {
 
 func (f *overrideFlags) flags(cmd *cobra.Command) {
 	f.target.flags(cmd)
-	f.target.authorFlag(cmd)
 	cmd.Flags().StringVar(&f.ruleSet, "rule-set", "", ruleSetHelp)
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "check the change, and change nothing")
 }
 
-// change checks all overrides that read returns, and then writes or deletes them. Checking takes a store.
+// change checks all overrides that read returns, and then writes or deletes them.
 func (f *overrideFlags) change(
 	cmd *cobra.Command, done string, read func(context.Context, admin.Operator) ([]rules.Override, error),
 ) error {
-	return f.target.runRuleSet(cmd, needDecisions, &f.ruleSet, func(ctx context.Context, operator admin.Operator) error {
+	return f.target.runRuleSet(cmd, &f.ruleSet, func(ctx context.Context, operator admin.Operator) error {
 		if err := changeable(ctx, operator); err != nil {
 			return err
 		}
 		changes, err := read(ctx, operator)
 		if err != nil {
 			return err
-		}
-		for i := range changes {
-			changes[i].Author = f.target.signature()
 		}
 		if err := putOverrides(ctx, operator, changes, true); err != nil {
 			return err

@@ -21,7 +21,7 @@ func newOverrideList() *cobra.Command {
 		Long:    "List the overrides of a rule set: those that end first are first, those without an end last.",
 		Example: "  fluxgate override list\n  fluxgate override list --rule-set api-limits --output json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return from.runRuleSet(cmd, needRules, &ruleSet, func(ctx context.Context, operator admin.Operator) error {
+			return from.runRuleSet(cmd, &ruleSet, func(ctx context.Context, operator admin.Operator) error {
 				found, err := listOverrides(ctx, operator, ruleSet)
 				return from.show(cmd, found, err, func(out io.Writer) {
 					byID, _ := rulesByID(ctx, operator, ruleSet) // without them numbers have no unit

@@ -12,19 +12,13 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// overrideTargets are those of testTargets with the rules in Redis, and firstRules in them.
+// overrideTargets is a server with the rules in Redis, and firstRules in them.
 func overrideTargets(t *testing.T) map[string]testTarget {
 	t.Helper()
 	address, _ := serveWith(t, inRedis(t)...)
-	all := map[string]testTarget{
-		"server": {[]string{"--server", "http://" + address}, "anonymous", "at http://" + address},
-		"redis":  direct(t, inRedis(t)),
-	}
-	file := write(t, t.TempDir(), "rules.yaml", firstRules)
-	for _, at := range all {
-		at.mustCall(t, "rules", "apply", "--yes", "-f", file)
-	}
-	return all
+	at := testTarget{[]string{"--server", "http://" + address}, "anonymous", "at http://" + address}
+	at.mustCall(t, "rules", "apply", "--yes", "-f", write(t, t.TempDir(), "rules.yaml", firstRules))
+	return map[string]testTarget{"server": at}
 }
 
 // mustCall runs a command that succeeds, and returns what it prints.
@@ -37,7 +31,7 @@ func (p testTarget) mustCall(t *testing.T, args ...string) string {
 	return out
 }
 
-// An override is written, listed, replaced and deleted, over a server and directly.
+// An override is written, listed, replaced and deleted.
 func TestOverride_Lifecycle(t *testing.T) {
 	acme := rules.Override{RuleSetID: "api-limits", RuleID: "per-user", Identity: map[string]string{"userId": "acme"}}
 	bob := rules.Override{RuleSetID: "api-limits", RuleID: "per-user", Identity: map[string]string{"userId": "bob"}}
@@ -131,7 +125,8 @@ func TestOverrideApply(t *testing.T) {
 
 // An API key is never shown, in no format.
 func TestOverride_APIKey(t *testing.T) {
-	at := direct(t, inRedis(t))
+	address, _ := serveWith(t, inRedis(t)...)
+	at := testTarget{flags: []string{"--server", "http://" + address}}
 	at.mustCall(t, "rules", "apply", "--yes", "-f", write(t, t.TempDir(), "rules.yaml",
 		"id: api-limits\nrules: [{id: per-key, limitScope: API_KEY, bands: [{capacity: 2, refill: 1h}]}]\n"))
 	const key = "secret-key-of-acme"

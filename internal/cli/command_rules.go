@@ -8,7 +8,7 @@ func newRules() *cobra.Command {
 		Long: `List, compare and change rules, and show their history.
 
 With a server (--server, or FLUXGATE_ADMIN) roles are checked and changes are audited; with --direct the commands work
-on the source that --config and --set name. Rules in files are read-only here: edit the files.`,
+on the source that --config and --set name, as before the first server runs. Rules in files are read-only here: edit the files.`,
 		Example: `  fluxgate rules validate -f rules/
   fluxgate rules diff -f rules/
   fluxgate rules apply -f rules/ --comment "more for premium"

@@ -15,8 +15,7 @@ import (
 // applyFlags say what is applied, and how.
 type applyFlags struct {
 	changeFlags
-	files  fileFlags
-	dryRun bool
+	files fileFlags
 }
 
 func newRulesApply() *cobra.Command {
@@ -26,8 +25,8 @@ func newRulesApply() *cobra.Command {
 		Long: `Show how files differ from the current rules, ask for confirmation, and replace the rules. Each rule set is replaced as
 a whole and on its own, and only if it is still at the revision that was shown. If another operator has changed it
 meanwhile, nothing is overwritten and their change is shown. Rule sets that are in no file stay unchanged. Nothing is
-applied with --dry-run, or without a terminal unless --yes is given. The exit code is 0 if the rules are those of the
-files, 2 if they differ and nothing was applied, 1 on an error.`,
+applied without a terminal unless --yes is given; rules diff -f only shows the difference. The exit code is 0 if the
+rules are those of the files, 2 if they differ and nothing was applied, 1 on an error.`,
 		Example: `  fluxgate rules apply -f api-limits.yaml
   fluxgate rules apply -f rules/ --yes --comment "$COMMIT_MESSAGE"
   fluxgate rules apply -f rules/ --direct --config fluxgate.yaml`,
@@ -43,7 +42,6 @@ files, 2 if they differ and nothing was applied, 1 on an error.`,
 	f.files.flag(cmd)
 	cmd.Flags().StringVar(&f.files.within, "within", "",
 		"reject files outside of this folder, also behind symbolic links; use it for files that others write")
-	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "show what would change, and change nothing")
 	return cmd
 }
 
@@ -56,12 +54,8 @@ func (f *applyFlags) apply(ctx context.Context, cmd *cobra.Command, operator adm
 		p.write(cmd.OutOrStdout())
 	}
 	proposals = slices.DeleteFunc(proposals, func(p *proposal) bool { return !p.changed() })
-	switch {
-	case len(proposals) == 0:
+	if len(proposals) == 0 {
 		return nil
-	case f.dryRun:
-		printf(cmd.ErrOrStderr(), "nothing was changed: this was a dry run\n")
-		return exitCode(exitDrift)
 	}
 	if err := f.confirm.confirm(cmd, fmt.Sprintf("Apply this to %s %s?", count(len(proposals), "rule set"), f.target.place)); err != nil {
 		return err

@@ -184,7 +184,7 @@ func TestRulesApply_Within(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, refused := range map[string]bool{"": true, "key.yaml": true, "folder": true, "folder/rules.yaml": true, "rules.yaml": false, "real.yaml": false} {
-		_, out, errs := call(t, "rules", "apply", "--direct", "--set", "redis.uri=redis://127.0.0.1:1", "--set", "mongo.enabled=false", "--dry-run", "--within", repository, "-f", filepath.Join(repository, name))
+		_, out, errs := call(t, "rules", "apply", "--direct", "--set", "redis.uri=redis://127.0.0.1:1", "--set", "mongo.enabled=false", "--yes", "--within", repository, "-f", filepath.Join(repository, name))
 		if got := strings.Contains(errs, "outside of "+repository); got != refused || strings.Contains(out+errs, "SECRET") {
 			t.Errorf("%q: refused %t\n%s%s", name, got, out, errs)
 		}

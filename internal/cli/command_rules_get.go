@@ -24,7 +24,7 @@ plane sets them, whatever a document contains. The admin API shows them.`,
 			if cmd.Flags().Changed("revision") && revision < 1 {
 				return usage("--revision: must be at least 1, got %d", revision)
 			}
-			return from.run(cmd, needRules, func(ctx context.Context, operator admin.Operator) error {
+			return from.run(cmd, func(ctx context.Context, operator admin.Operator) error {
 				version, err := loadRevision(ctx, operator, args[0], revision)
 				if err != nil {
 					return err
@@ -35,6 +35,7 @@ plane sets them, whatever a document contains. The admin API shows them.`,
 		},
 	}
 	from.flags(cmd, asYAML, asJSON)
+	from.directFlags(cmd)
 	cmd.Flags().Int64Var(&revision, "revision", 0, "the revision (default: the current one)")
 	return cmd
 }

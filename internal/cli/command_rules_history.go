@@ -21,17 +21,17 @@ func newRulesHistory() *cobra.Command {
 			if limit < 1 || limit > rules.MaxPage {
 				return usage("--limit: must be 1 to %d, got %d", rules.MaxPage, limit)
 			}
-			return from.run(cmd, needRules, func(ctx context.Context, operator admin.Operator) error {
-				page, err := operator.History(ctx, args[0], 0, limit)
-				if err == nil && len(page) == 0 {
+			return from.run(cmd, func(ctx context.Context, operator admin.Operator) error {
+				found, err := operator.History(ctx, args[0], 0, limit)
+				if err == nil && len(found) == 0 {
 					err = fmt.Errorf("rule set %q: %w", args[0], rules.ErrNotFound)
 				}
-				found := appendEntries(nil, page)
 				return from.show(cmd, found, err, func(out io.Writer) { writeEntries(out, found, args[0]) })
 			})
 		},
 	}
 	from.flags(cmd, asTable, asJSON, asYAML)
+	from.directFlags(cmd)
 	cmd.Flags().IntVar(&limit, "limit", 20, "the maximum number of revisions, up to 1000")
 	return cmd
 }

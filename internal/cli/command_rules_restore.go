@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -30,7 +29,6 @@ revision. This also brings back a deleted rule set.`,
 			return checkRuleSet(args[0])
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			f.comment = cmp.Or(f.comment, rules.RestoreComment(revision))
 			return f.run(cmd, func(ctx context.Context, operator admin.Operator) error {
 				former, err := loadRevision(ctx, operator, args[0], revision)
 				if err != nil {

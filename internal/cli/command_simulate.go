@@ -132,8 +132,8 @@ func (f *simulateFlags) current(cmd *cobra.Command, id string) (set *rules.Set, 
 	if !strings.Contains(f.against, "://") {
 		return f.read(cmd, f.against, id)
 	}
-	f.server.server, f.server.listener, f.server.variable, f.server.serverOnly = f.against, adminListener, "--against", true
-	err = f.server.run(cmd, needRules, func(ctx context.Context, operator admin.Operator) error {
+	f.server.server, f.server.listener, f.server.variable = f.against, adminListener, "--against"
+	err = f.server.run(cmd, func(ctx context.Context, operator admin.Operator) error {
 		version, err := operator.Load(ctx, id)
 		if err == nil {
 			set = version.RuleSet

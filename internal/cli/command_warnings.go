@@ -21,7 +21,7 @@ func newWarnings() *cobra.Command {
 			if limit < 1 || limit > admin.MaxWarnings {
 				return usage("--limit: must be 1 to %d", admin.MaxWarnings)
 			}
-			return from.run(cmd, needBuckets, func(ctx context.Context, operator admin.Operator) error {
+			return from.run(cmd, func(ctx context.Context, operator admin.Operator) error {
 				found, err := operator.Warnings(ctx, limit)
 				return from.show(cmd, found, err, func(out io.Writer) { writeWarnings(out, found) })
 			})

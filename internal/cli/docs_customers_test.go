@@ -34,7 +34,8 @@ func TestDocs_ImportantCallers(t *testing.T) {
 		t.Fatalf("%d blocks", len(others))
 	}
 	file := write(t, t.TempDir(), "rules.yaml", "id: api-limits\nrules:\n"+others[0]+"\n")
-	at := direct(t, []string{"rules.file=" + file, "redis.enabled=false", "mongo.enabled=false"})
+	address, _ := serveWith(t, "rules.file="+file, "redis.enabled=false", "mongo.enabled=false")
+	at := testTarget{flags: []string{"-s", "http://" + address}}
 	for tier, want := range map[string]string{
 		"important": "everyone yes counts all together KEY\nimportant yes allows it -\nrules of api-limits that do not apply: 1",
 		"usual":     "everyone yes counts all together KEY\nothers yes counts all together KEY\nrules of api-limits that do not apply: 1",

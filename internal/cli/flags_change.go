@@ -26,6 +26,7 @@ type changeFlags struct {
 func (f *changeFlags) flags(cmd *cobra.Command) {
 	f.target.flags(cmd)
 	f.confirm.flag(cmd)
+	f.target.directFlags(cmd)
 	f.target.authorFlag(cmd)
 	cmd.Flags().StringVarP(&f.comment, "comment", "m", "", "the reason, for the history")
 	cmd.Flags().BoolVar(&f.force, "force", false, "make the change although overrides do not fit the new rules")
@@ -42,7 +43,7 @@ func (f *changeFlags) run(cmd *cobra.Command, do func(context.Context, admin.Ope
 	if err := f.change(0).Check(); err != nil {
 		return &usageError{err}
 	}
-	return f.target.run(cmd, needRules, func(ctx context.Context, operator admin.Operator) error {
+	return f.target.run(cmd, func(ctx context.Context, operator admin.Operator) error {
 		if err := changeable(ctx, operator); err != nil {
 			return err
 		}

@@ -217,8 +217,8 @@ const referenceHead = `# Command line
 Generated from the commands in ` + "`internal/cli`" + ` by its tests: edit those, and run the tests with ` + "`UPDATE_GOLDEN=1`" + `. ` + "`fluxgate COMMAND --help`" + ` prints
 the same.
 
-Commands ask a running server over its admin API (` + "`--server`" + `); ` + "`check`" + ` asks the listener that your applications use. With ` + "`--direct`" + ` they work without a
-server, on the rule source and Redis of a configuration. A flag takes precedence over the environment.
+Commands ask a running server over its admin API (` + "`--server`" + `); ` + "`check`" + ` asks the listener that your applications use. With ` + "`--direct`" + ` those of ` + "`rules`" + ` work
+without a server, on the rule source of a configuration. A flag takes precedence over the environment.
 
 | environment variable | instead of |
 |---|---|

@@ -43,7 +43,7 @@ func writeDecision(out io.Writer, d *wire.Decision, held string) {
 	printf(out, "%s\n", text)
 	t := newBandTable()
 	for i := range d.Bands {
-		t.addBand(&d.Bands[i], "")
+		t.addBand(&d.Bands[i])
 	}
 	t.write(out)
 }
@@ -60,21 +60,20 @@ func noteUncounted(errs io.Writer, costs map[string]int64, d *wire.Decision) {
 	}
 }
 
-// bandTable has a row for each band of a decision or a bucket.
+// bandTable has a row for each band of a decision.
 type bandTable struct{ table }
 
-// newBandTable shows measures, costs, debt, shadow rules and bucket keys only where
-// they are not the default.
+// newBandTable shows measures, costs, debt and shadow rules only where they are not the default.
 func newBandTable() *bandTable {
 	return &bandTable{table{
-		columns: []string{"RULE", "LIMIT", "COUNTS", "COST", "LEFT", "OWED", "OF", "FULL IN", "MODE", "BUCKET"},
+		columns: []string{"RULE", "LIMIT", "COUNTS", "COST", "LEFT", "OWED", "OF", "FULL IN", "MODE"},
 		optional: map[string]string{
-			"COUNTS": rules.MeasureRequests, "COST": "1", "OWED": "0", "MODE": string(rules.ModeEnforce), "BUCKET": none,
+			"COUNTS": rules.MeasureRequests, "COST": "1", "OWED": "0", "MODE": string(rules.ModeEnforce),
 		},
 	}}
 }
 
-func (t *bandTable) addBand(b *wire.Band, key string) {
+func (t *bandTable) addBand(b *wire.Band) {
 	mode := rules.ModeEnforce
 	if b.Shadow {
 		mode = rules.ModeShadow
@@ -84,14 +83,12 @@ func (t *bandTable) addBand(b *wire.Band, key string) {
 	if b.Status == store.Unavailable.String() || b.Status == store.NotAsked.String() {
 		left, full = unknown, unknown
 	}
-	cost, owed := "1", "0"
-	if key == "" { // a decision: a bucket has no cost
-		cost = amount.Ceil(max(1, b.Cost), measure)
-	}
+	owed := "0"
 	if b.Owed > 0 {
 		owed = amount.Ceil(b.Owed, measure)
 	}
-	t.add(b.Rule, b.Definition().Name(), measure, cost, left, owed, amount.Floor(b.Limit, measure), full, mode, key)
+	cost, limit := amount.Ceil(max(1, b.Cost), measure), amount.Floor(b.Limit, measure)
+	t.add(b.Rule, b.Definition().Name(), measure, cost, left, owed, limit, full, mode)
 }
 
 // unknown is the cell of a number that the store did not return.

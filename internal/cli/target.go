@@ -1,23 +1,24 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/user"
+	"slices"
+	"strconv"
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/server"
-	"github.com/fluxgate/fluxgate/server/config"
 	"github.com/spf13/cobra"
 )
 
 // target are the flags that say what a command works on: the admin API of a
-// server, or with --direct what a configuration names.
+// server, or with --direct the rule source of a configuration.
 type target struct {
 	serverFlags
 
@@ -31,14 +32,19 @@ type target struct {
 	place string
 }
 
-// flags adds them, and --output if there are formats.
+// flags adds those of a server, and --output if there are formats.
 func (t *target) flags(cmd *cobra.Command, formats ...string) {
 	t.serverFlags.flags(cmd, adminListener)
-	cmd.Flags().BoolVar(&t.direct, "direct", false, "work without a server, on the rule source and Redis of --config and --set")
-	t.config.flags(cmd)
 	if len(formats) > 0 {
 		t.output.flag(cmd, formats...)
 	}
+}
+
+// directFlags adds those of commands that need rules only.
+func (t *target) directFlags(cmd *cobra.Command) {
+	t.mayBeDirect = true
+	cmd.Flags().BoolVar(&t.direct, "direct", false, "work without a server, on the rule source of --config and --set")
+	t.config.flags(cmd)
 }
 
 // authorFlag adds the author of a direct change.
@@ -46,21 +52,12 @@ func (t *target) authorFlag(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&t.author, "author", "", "with --direct: the author of the change (default: the user of this machine)")
 }
 
-// need is what a command works on.
-type need int
-
-const (
-	needRules     need = iota // the rules alone
-	needDecisions             // decisions by them
-	needBuckets               // the buckets in the store
-)
-
 // run opens the target and calls do with it. Errors come with what to do next.
-func (t *target) run(cmd *cobra.Command, on need, do func(context.Context, admin.Operator) error) (err error) {
+func (t *target) run(cmd *cobra.Command, do func(context.Context, admin.Operator) error) (err error) {
 	if err := t.check(cmd); err != nil {
 		return err
 	}
-	operator, err := t.open(cmd, on)
+	operator, err := t.open(cmd)
 	if err != nil {
 		return err
 	}
@@ -76,23 +73,9 @@ func (t *target) show(cmd *cobra.Command, found any, err error, table func(io.Wr
 	return t.output.write(cmd.OutOrStdout(), found, table)
 }
 
-// runRequest is run with the request of the flags, in the default rule set if
-// they name none.
-func (t *target) runRequest(
-	cmd *cobra.Command, on need, flags *requestFlags, do func(context.Context, admin.Operator, *fluxgate.Request) error,
-) error {
-	req, err := flags.read()
-	if err != nil {
-		return err
-	}
-	return t.runRuleSet(cmd, on, &req.RuleSet, func(ctx context.Context, operator admin.Operator) error {
-		return do(ctx, operator, req)
-	})
-}
-
 // runRuleSet is run with a rule set, the default one if it is empty.
-func (t *target) runRuleSet(cmd *cobra.Command, on need, id *string, do func(context.Context, admin.Operator) error) error {
-	return t.run(cmd, on, func(ctx context.Context, operator admin.Operator) (err error) {
+func (t *target) runRuleSet(cmd *cobra.Command, id *string, do func(context.Context, admin.Operator) error) error {
+	return t.run(cmd, func(ctx context.Context, operator admin.Operator) (err error) {
 		if *id == "" {
 			*id, err = defaultRuleSet(ctx, operator)
 		}
@@ -129,44 +112,23 @@ type openOperator interface {
 	io.Closer
 }
 
-func (t *target) open(cmd *cobra.Command, on need) (openOperator, error) {
-	if t.direct {
-		return t.openDirect(cmd, on)
+func (t *target) open(cmd *cobra.Command) (openOperator, error) {
+	if !t.direct {
+		t.place = "at " + t.server
+		return t.adminClient()
 	}
-	t.place = "at " + t.server
-	return t.adminClient()
-}
-
-func (t *target) openDirect(cmd *cobra.Command, on need) (openOperator, error) {
 	c, err := t.config.load()
 	if err != nil {
 		return nil, err
 	}
 	t.place = "directly in " + c.RuleSource()
-	if on == needBuckets {
-		t.place = "directly in " + config.SourceRedis
-	}
-	const inMemory = "with redis.enabled=false every server keeps its buckets in memory"
-	switch {
-	case on == needRules || c.Redis.Enabled:
-	case on == needBuckets:
-		return nil, errors.New(inMemory + ": ask one of them with --server")
-	default:
-		printf(cmd.ErrOrStderr(), "%s: this is the decision on full buckets\n", inMemory)
-	}
-	return server.NewOperator(cmd.Context(), c, on == needRules)
+	return server.NewOperator(cmd.Context(), c)
 }
 
 // signature is the author of a direct change. A server signs with the identity
 // of its caller instead.
 func (t *target) signature() string {
-	if t.author != "" {
-		return t.author
-	}
-	if u, err := user.Current(); err == nil && u.Username != "" {
-		return "user:" + u.Username
-	}
-	return fmt.Sprintf("user:%d", os.Getuid())
+	return cmp.Or(t.author, "user:"+cmp.Or(os.Getenv("USER"), strconv.Itoa(os.Getuid())))
 }
 
 // advise adds to an error what to do about it.
@@ -191,4 +153,22 @@ func withAdvice(err error, advice string) error {
 		return err
 	}
 	return fmt.Errorf("%w\n%s", err, advice)
+}
+
+// ruleSetHelp is the help of an optional --rule-set.
+const ruleSetHelp = "the rule set (default: ratelimit.default-rule-set-id)"
+
+// defaultRuleSet is the configured default, or the only rule set that the caller may read.
+func defaultRuleSet(ctx context.Context, operator admin.Operator) (string, error) {
+	who, err := operator.Whoami(ctx)
+	if err != nil {
+		return "", err
+	}
+	switch id := who.DefaultRuleSet; {
+	case id != "" && (len(who.RuleSets) == 0 || slices.Contains(who.RuleSets, id)):
+		return id, nil
+	case len(who.RuleSets) == 1:
+		return who.RuleSets[0], nil
+	}
+	return "", usage("choose a rule set with --rule-set: see fluxgate rules list")
 }

@@ -12,42 +12,36 @@ import (
 
 // Without --rule-set commands use the default rule set, which must exist.
 func TestDefaultRuleSet_Commands(t *testing.T) {
-	for name, at := range testTargets(t) {
-		t.Run(name, func(t *testing.T) {
-			folder := t.TempDir()
-			apply := func(ids ...string) {
-				t.Helper()
-				for _, id := range ids {
-					write(t, folder, id+".yaml", ruleSet(id, 1))
-				}
-				if code, _, errs := call(t, append([]string{"rules", "apply", "--yes", "-f", folder}, at.flags...)...); code != exitOK {
-					t.Fatal(errs)
-				}
-			}
-			wants := func(code int, says, command string) {
-				t.Helper()
-				for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) { // until the server has heard of it
-					got, out, errs := call(t, append(strings.Fields(command), at.flags...)...)
-					if got == code && strings.Contains(out+errs, says) {
-						break
-					}
-					if time.Now().After(deadline) {
-						t.Fatalf("fluxgate %s: exit code %d\n%s%s", command, got, out, errs)
-					}
-				}
-			}
-			wants(exitError, "see fluxgate rules list", "explain")
-			apply("one", "two")
-			for _, command := range []string{"explain", "bucket peek"} {
-				wants(exitError, "\nsee fluxgate rules list for the existing rule sets\n", command)
-				wants(exitOK, "two-rule", command+" --user ada --rule-set two")
-			}
-			apply("api-limits")
-			for _, command := range []string{"explain --user ada", "bucket peek --user ada"} {
-				wants(exitOK, "api-limits-rule", command)
-			}
-		})
+	address, _ := serveWith(t, inRedis(t)...)
+	at := testTarget{flags: []string{"-s", "http://" + address}}
+	folder := t.TempDir()
+	apply := func(ids ...string) {
+		t.Helper()
+		for _, id := range ids {
+			write(t, folder, id+".yaml", ruleSet(id, 1))
+		}
+		if code, _, errs := call(t, append([]string{"rules", "apply", "--yes", "-f", folder}, at.flags...)...); code != exitOK {
+			t.Fatal(errs)
+		}
 	}
+	wants := func(code int, says, command string) {
+		t.Helper()
+		for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) { // until the server has heard of it
+			got, out, errs := call(t, append(strings.Fields(command), at.flags...)...)
+			if got == code && strings.Contains(out+errs, says) {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("fluxgate %s: exit code %d\n%s%s", command, got, out, errs)
+			}
+		}
+	}
+	wants(exitError, "see fluxgate rules list", "explain")
+	apply("one", "two")
+	wants(exitError, "\nsee fluxgate rules list for the existing rule sets\n", "explain")
+	wants(exitOK, "two-rule", "explain --user ada --rule-set two")
+	apply("api-limits")
+	wants(exitOK, "api-limits-rule", "explain --user ada")
 }
 
 // identity is an operator with another answer to Whoami.

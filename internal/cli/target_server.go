@@ -55,7 +55,7 @@ type serverFlags struct {
 	token    string // from the environment, if no flag names a file
 	implied  bool   // the address had no scheme, and http:// was added
 
-	serverOnly bool // the command has no --direct
+	mayBeDirect bool // the command has --direct
 }
 
 // flags adds them for one listener of the server.
@@ -234,10 +234,10 @@ func (s *serverFlags) advice(err error) string {
 	case s.listener == httpListener:
 		return fmt.Sprintf("is a server running at %s? see fluxgate serve --help", s.address())
 	case errors.As(err, &unreachable), errors.Is(err, io.EOF), errors.Is(err, context.DeadlineExceeded):
-		if s.serverOnly {
-			return fmt.Sprintf("is a server running at %s? see fluxgate serve --help", s.address())
+		if s.mayBeDirect {
+			return fmt.Sprintf("is a server running at %s? or work without one: --direct --config FILE", s.address())
 		}
-		return fmt.Sprintf("is a server running at %s? or work without one: --direct --config FILE", s.address())
+		return fmt.Sprintf("is a server running at %s? see fluxgate serve --help", s.address())
 	}
 	return ""
 }

@@ -16,7 +16,7 @@ func TestToken_EveryCommand(t *testing.T) {
 	tokens := write(t, folder, "tokens.yaml", fmt.Sprintf("tokens: [{name: ada, sha256: %x, roles: [write]}]\n", sha256.Sum256([]byte(secret))))
 	rules := write(t, folder, "rules.yaml", ruleSet("api-limits", 20))
 	admin, address := serveWith(t, "redis.enabled=false", "mongo.enabled=false", "rules.file="+rules, "server.auth.tokens-file="+tokens)
-	commands := []string{"rules list --server " + admin, "explain --server " + admin, "bucket peek --server " + admin, "check --server " + address}
+	commands := []string{"rules list --server " + admin, "explain --server " + admin, "check --server " + address}
 	for _, command := range commands {
 		if code, _, errs := call(t, strings.Fields(command)...); code != exitError || !strings.Contains(errs, "FLUXGATE_TOKEN") {
 			t.Errorf("fluxgate %s without a token: exit code %d\n%s", command, code, errs)

@@ -129,7 +129,6 @@ func (d *diagnosis) redis(ctx context.Context) redis.UniversalClient {
 	if h.Uncovered > 0 {
 		d.add(Wrong, "redis", "repair the cluster: redis-cli --cluster check", "%d shards have no server", h.Uncovered)
 	}
-	d.clock(ctx, client)
 	return client
 }
 
@@ -197,24 +196,6 @@ func (d *diagnosis) latency(addr string, latency time.Duration) {
 	default:
 		d.add(Good, "latency", "", "%s answers after %v", addr, latency)
 	}
-}
-
-// clock compares the clocks. Buckets use the clock of Redis, logs and receipts that
-// of this machine.
-func (d *diagnosis) clock(ctx context.Context, client redis.UniversalClient) {
-	before := time.Now()
-	theirs, err := client.Time(ctx).Result()
-	if err != nil {
-		d.add(Watch, "clock", redisRemedy(err), "cannot read the clock of Redis: %v", err)
-		return
-	}
-	ours := before.Add(time.Since(before) / 2)
-	if off := theirs.Sub(ours).Abs(); off > time.Second {
-		d.add(Watch, "clock", "run a time service on both machines",
-			"the clocks of Redis and this machine differ by %v; buckets use that of Redis", off.Round(time.Millisecond))
-		return
-	}
-	d.add(Good, "clock", "", "the clocks of Redis and this machine agree")
 }
 
 // rules checks the rule source.

@@ -34,7 +34,7 @@ func TestLeases_GivenBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := p.Open(t.Context(), plane.Options{Rules: fluxgate.Static(set), Wait: time.Minute, Tool: true}); err != nil {
+		if err := p.Open(t.Context(), plane.Options{Rules: fluxgate.Static(set), Wait: time.Minute}); err != nil {
 			t.Fatal(err)
 		}
 		return p

@@ -5,7 +5,6 @@ package plane
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -32,9 +31,9 @@ type Plane struct {
 	engine atomic.Pointer[fluxgate.Engine]
 	local  *memstore.Store
 	shared atomic.Pointer[shared] // nil until Redis answers, or without it
-	// failure is why Redis could not be opened yet, and began when the first attempt was.
+	// failure is why Redis could not be opened yet.
 	failure atomic.Pointer[error]
-	began   atomic.Pointer[time.Time]
+	began   time.Time
 	// assumed is how many servers share Redis until it has counted them, 0 if unknown.
 	assumed int
 }
@@ -56,10 +55,8 @@ type Options struct {
 	Observer fluxgate.Observer
 	// Login returns the credentials of Redis. Nil means those of the URI.
 	Login backend.Credentials
-	// Wait is how long Open waits for Redis.
+	// Wait is how long Open waits for Redis. Further attempts follow in the background.
 	Wait time.Duration
-	// Tool marks an operator tool: Redis does not count it as a server.
-	Tool bool
 	// Connected is called when the engine over Redis has replaced the engine over memory. Keys
 	// then have another salt. It may be nil.
 	Connected func()
@@ -71,7 +68,7 @@ func New(c *config.Config, log *slog.Logger) (*Plane, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Plane{config: c, log: log, local: local}, nil
+	return &Plane{config: c, log: log, local: local, began: time.Now()}, nil
 }
 
 // Open opens the store and builds the engine over it. A Redis that does not answer is no error:
@@ -82,20 +79,19 @@ func (p *Plane) Open(ctx context.Context, options Options) error {
 		p.log.Warn("Redis is disabled: limits apply to each server separately")
 		return p.use(ctx, p.local, nil)
 	}
-	began := time.Now()
-	p.began.Store(&began)
 	var from string
 	p.assumed, from = backend.AssumedServers(p.config)
 	if err := p.use(ctx, unavailableStore{salt: p.local.Salt(), servers: p.assumed}, p.local); err != nil {
 		return err
 	}
-	if folder := p.config.Rules.Copies; folder != "" && !options.Tool {
+	if folder := p.config.Rules.Copies; folder != "" {
 		p.tasks.Go(func(ctx context.Context) { backend.KeepCount(ctx, folder, p.counted, p.log) })
 	}
-	err := p.firstConnect(ctx)
+	err := p.useRedis(ctx, options.Wait)
 	if err == nil || errors.Is(err, redisstore.ErrDisagrees) || ctx.Err() != nil {
 		return err
 	}
+	p.tasks.Go(p.connect)
 	p.failure.Store(&err)
 	p.log.Error("Redis unavailable: until it answers, requests are counted in this process (onFailure local), "+
 		"allowed (open) or rejected (closed)", "error", err)
@@ -109,54 +105,29 @@ func (p *Plane) Open(ctx context.Context, options Options) error {
 	return nil
 }
 
-// firstConnect returns the result of the first attempt to connect, or an error if it takes too
-// long. Further attempts follow in the background.
-func (p *Plane) firstConnect(ctx context.Context) error {
-	first, waited := make(chan error), make(chan struct{})
-	defer close(waited)
-	p.tasks.Go(func(ctx context.Context) { p.connect(ctx, first, waited) })
-	select {
-	case err := <-first:
-		return err
-	case <-time.After(p.options.Wait):
-		return fmt.Errorf("%w: no answer for %v", redisstore.ErrUnavailable, p.options.Wait)
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// connect uses Redis as soon as it answers. first gets the result of the first attempt, unless
-// waited is closed before.
-func (p *Plane) connect(ctx context.Context, first chan<- error, waited <-chan struct{}) {
-	for ; ctx.Err() == nil; _ = background.Sleep(ctx, time.Second) {
-		err := p.useRedis(ctx)
-		disagrees := errors.Is(err, redisstore.ErrDisagrees)
-		select {
-		case first <- err:
-		case <-waited:
-			switch {
-			case err == nil:
-				after := time.Since(*p.began.Load()).Round(time.Millisecond).String()
-				p.log.Info("connected to Redis: decisions use it from now on", append(p.Attrs(), "after", after)...)
-			case disagrees:
-				p.log.Error("Redis is not used: the settings of this server differ from those of the fleet; "+
-					"correct them and restart", "error", err)
-			}
-		case <-ctx.Done():
-		}
+// connect uses Redis as soon as it answers.
+func (p *Plane) connect(ctx context.Context) {
+	for background.Sleep(ctx, time.Second) == nil {
+		err := p.useRedis(ctx, backend.OpenTimeout)
 		if err == nil {
+			after := time.Since(p.began).Round(time.Millisecond).String()
+			p.log.Info("connected to Redis: decisions use it from now on", append(p.Attrs(), "after", after)...)
 			return
 		}
 		p.failure.Store(&err)
-		if disagrees {
+		if errors.Is(err, redisstore.ErrDisagrees) {
+			p.log.Error("Redis is not used: the settings of this server differ from those of the fleet; "+
+				"correct them and restart", "error", err)
 			return
 		}
 	}
 }
 
-// useRedis builds the engine over Redis.
-func (p *Plane) useRedis(ctx context.Context) error {
-	redis, err := backend.OpenStore(ctx, p.config, p.options.Login, !p.options.Tool, p.log)
+// useRedis builds the engine over Redis, if it answers in time.
+func (p *Plane) useRedis(ctx context.Context, patience time.Duration) error {
+	opening, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	redis, err := backend.OpenStore(opening, p.config, p.options.Login, true, p.log)
 	if err != nil {
 		return err
 	}

@@ -29,8 +29,8 @@ func (p *Plane) Failure() error {
 	return ErrNotConnected
 }
 
-// Began returns when the plane began to connect to Redis. It is nil without Redis.
-func (p *Plane) Began() *time.Time { return p.began.Load() }
+// Began returns when the plane was created.
+func (p *Plane) Began() time.Time { return p.began }
 
 // Attrs returns the log attributes of Redis.
 func (p *Plane) Attrs() []any {
