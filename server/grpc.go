@@ -46,7 +46,7 @@ func (a *App) listenGRPC(ctx context.Context) error {
 	}
 	failures := logthrottle.New(time.Second)
 	service, err := rls.New(rls.Config{
-		Limiter:         a.watch.limiter(a.plane),
+		Limiter:         a.watch.metrics.Limiter(a.plane),
 		RuleSet:         envoyrules.RuleSetID,
 		ResponseHeaders: a.config.Envoy.ResponseHeaders,
 		May: func(ctx context.Context, ruleSet string) bool {
@@ -89,9 +89,6 @@ func (g *grpcServer) options() []grpc.ServerOption {
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 		grpc.InTapHandle(endable), grpc.ReadBufferSize(readAhead),
 		grpc.ChainUnaryInterceptor(a.watch.metrics.Call),
-	}
-	if a.watch.tracing.Enabled() {
-		options = append(options, grpc.ChainUnaryInterceptor(a.watch.tracing.Call))
 	}
 	if a.edge.usesTLS("grpc") {
 		options = append(options, grpc.Creds(credentials.NewTLS(a.edge.certs.config(http2))))

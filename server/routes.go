@@ -54,7 +54,7 @@ func (a *App) public() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	limiter := a.watch.limiter(a.plane)
+	limiter := a.watch.metrics.Limiter(a.plane)
 	api, err := check.New(check.Config{
 		Limiter: limiter, Issuer: issuer, RuleSet: c.RateLimit.DefaultRuleSetID, MaxBody: c.Server.MaxBody, MaxBatch: c.Server.MaxBatch,
 		Loaded: a.feed.rules.Loaded,
@@ -77,7 +77,7 @@ func (a *App) public() (http.Handler, error) {
 		}
 		// Trusted proxies are known by their addresses. The headers of their
 		// requests may be a client's, traceparent included.
-		mux.Handle(forwardauth.Path, a.watch.metrics.Route(forwardauth.Path, a.watch.tracing.PublicRoute(forwardauth.Path, handler)))
+		mux.Handle(forwardauth.Path, a.watch.metrics.PublicRoute(forwardauth.Path, handler))
 	}
 	a.observe(mux, protect)
 	mux.HandleFunc("GET "+healthcheckPath, a.ready("OK", http.StatusInternalServerError))

@@ -2,10 +2,6 @@ package server
 
 import (
 	"cmp"
-	"fmt"
-	"math"
-	"runtime/debug"
-	"strings"
 
 	"github.com/fluxgate/fluxgate/server/config"
 )
@@ -23,9 +19,7 @@ func (a *App) logStart() {
 		"grpc", cmp.Or(a.Addr("grpc"), "off"),
 		"admin", cmp.Or(a.Addr("admin"), "off"),
 		"metrics", a.metricsAt(),
-		"tls", a.edge.certs != nil,
-		"authentication", authentication(&c.Server),
-		"memoryLimit", memoryLimit())...)
+		"tls", a.edge.certs != nil)...)
 }
 
 // metricsAt returns the address of /metrics.
@@ -34,15 +28,6 @@ func (a *App) metricsAt() string {
 		return cmp.Or(a.Addr("metrics"), "off")
 	}
 	return cmp.Or(a.Addr("metrics"), a.Addr("http"))
-}
-
-// memoryLimit returns the soft limit of the Go runtime.
-func memoryLimit() string {
-	bytes := debug.SetMemoryLimit(-1) // a negative limit changes nothing
-	if bytes == math.MaxInt64 {
-		return "none"
-	}
-	return fmt.Sprintf("%dMiB", bytes>>20)
 }
 
 // storeAttrs returns the log attributes of the store.
@@ -69,19 +54,4 @@ func rulesAt(c *config.Config) string {
 		return c.Mongo.URI.String() + " " + c.Mongo.Database + "." + c.Mongo.Collection
 	}
 	return c.Redis.Prefix
-}
-
-// authentication returns the configured ways of authentication.
-func authentication(s *config.Server) string {
-	var ways []string
-	if len(s.Auth.Tokens) > 0 || s.Auth.TokensFile != "" {
-		ways = append(ways, "tokens")
-	}
-	if s.Auth.OIDC.Issuer != "" {
-		ways = append(ways, "oidc")
-	}
-	if len(s.Auth.Certificates) > 0 || s.TLS.ClientCAFile != "" {
-		ways = append(ways, "client certificates")
-	}
-	return cmp.Or(strings.Join(ways, ","), "none")
 }

@@ -1,10 +1,8 @@
 package server_test
 
 import (
-	"math"
 	"net/http"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"testing"
@@ -17,8 +15,8 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// One line says what runs: version, configuration, Redis, rules, reloading,
-// listeners and authentication, and no secret.
+// One line says what runs: version, configuration, Redis, rules, reloading and
+// listeners, and no secret.
 func TestServer_StartLog(t *testing.T) {
 	redis := testenv.StartStandalone(t, testenv.Config{Password: "hush-hush"})
 	folder := t.TempDir()
@@ -30,14 +28,12 @@ func TestServer_StartLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	rules := rulesFile(t, 1)
-	before := debug.SetMemoryLimit(900 << 20)
-	t.Cleanup(func() { debug.SetMemoryLimit(before) })
 	r := startWith(t, config.Sources{File: file}, server.Options{Version: "v1.2.3", Logger: logger}, "redis.uri="+redis.URI(), "rules.file="+rules)
 	testenv.Eventually(t, "the start is logged", func() bool { return len(log.Lines("msg=started")) > 0 })
 	line := log.Lines("msg=started")[0]
 	for _, want := range []string{
 		"version=v1.2.3", "config=" + file, "store=redis", "leases=auto", "redisMode=standalone", "redisNodes=" + redis.Addr(), "rules=file", "rulesAt=" + rules,
-		"reload=AUTO", "pollingInterval=100ms", "http=" + r.Addr("http"), "admin=" + r.Addr("admin"), "tls=false", "authentication=tokens", "memoryLimit=900MiB",
+		"reload=AUTO", "pollingInterval=100ms", "http=" + r.Addr("http"), "admin=" + r.Addr("admin"), "tls=false",
 		"metrics=" + r.Addr("http"),
 	} {
 		if !strings.Contains(line, want) {
@@ -48,11 +44,10 @@ func TestServer_StartLog(t *testing.T) {
 		t.Errorf("the log shows a secret: %s", lines)
 	}
 
-	debug.SetMemoryLimit(math.MaxInt64)
 	plain, log := startLogged(t, "redis.enabled=false", "rules.file="+rules, "server.admin=", "telemetry.metrics=false")
 	testenv.Eventually(t, "the start is logged", func() bool { return len(log.Lines("msg=started")) > 0 })
 	line = log.Lines("msg=started")[0]
-	for _, want := range []string{"config=none", "store=memory", "reload=POLLING", "http=" + plain.Addr("http"), "admin=off", "metrics=off", "authentication=none", "memoryLimit=none"} {
+	for _, want := range []string{"config=none", "store=memory", "reload=POLLING", "http=" + plain.Addr("http"), "admin=off", "metrics=off"} {
 		if !strings.Contains(line, want) {
 			t.Errorf("%s is not in %s", want, line)
 		}

@@ -12,11 +12,10 @@ import (
 	"github.com/fluxgate/fluxgate/server/telemetry"
 )
 
-// watch is what shows the work of a server: metrics, traces and live numbers.
+// watch is what shows the work of a server: metrics with traces, and live numbers.
 type watch struct {
 	recorder *insight.Recorder
 	metrics  *telemetry.Metrics
-	tracing  *telemetry.Tracing
 	insight  *insight.Insight // nil if it is off
 }
 
@@ -31,7 +30,6 @@ func (a *App) buildTelemetry(ctx context.Context) error {
 		Endpoint:    string(c.Telemetry.OTLPEndpoint),
 		SampleRatio: c.Telemetry.SampleRatio,
 		Version:     a.version,
-		RuleSet:     ruleSet,
 		Logger:      a.log,
 	})
 	if err != nil {
@@ -43,8 +41,10 @@ func (a *App) buildTelemetry(ctx context.Context) error {
 		recording.Engine = a.plane.Engine
 	}
 	recorder := insight.NewRecorder(recording)
-	metrics := telemetry.New(telemetry.Config{RuleSet: ruleSet, Recorder: recorder, Version: a.version, WaitSlots: slots, Logger: a.log})
-	a.watch = &watch{recorder: recorder, metrics: metrics, tracing: tracing}
+	metrics := telemetry.New(telemetry.Config{
+		RuleSet: ruleSet, Recorder: recorder, Tracing: tracing, Version: a.version, WaitSlots: slots, Logger: a.log,
+	})
+	a.watch = &watch{recorder: recorder, metrics: metrics}
 	return nil
 }
 
@@ -96,12 +96,7 @@ func redisNodes(p *plane.Plane) []admin.RedisNode {
 
 // route adds a route with metrics and tracing.
 func (w *watch) route(mux *http.ServeMux, pattern string, handler http.Handler) {
-	mux.Handle(pattern, w.metrics.Route(pattern, w.tracing.Route(pattern, handler)))
-}
-
-// limiter returns a limiter with metrics and tracing.
-func (w *watch) limiter(next telemetry.Limiter) telemetry.Limiter {
-	return w.tracing.Limiter(w.metrics.Limiter(next))
+	mux.Handle(pattern, w.metrics.Route(pattern, handler))
 }
 
 // observer observes the decisions of the engine.

@@ -124,8 +124,5 @@ func (m *Meter) Settled(_ context.Context, s store.Settlement, err error) {
 // StoreFailed implements [fluxgate.Observer].
 func (m *Meter) StoreFailed(context.Context, error) { m.storeFailed.Inc() }
 
-// DefaultRuleSet returns the rule set of requests that name none.
-func (m *Meter) DefaultRuleSet() string { return m.config.RuleSet }
-
 // Seconds returns the histogram of the time to decide.
 func (m *Meter) Seconds() prometheus.Histogram { return m.seconds }

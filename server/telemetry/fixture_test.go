@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/meter"
 	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/reload"
@@ -40,7 +41,7 @@ type world struct {
 	rules   *reload.Reloader
 	store   *fickle
 	engine  *fluxgate.Engine
-	limiter telemetry.Limiter
+	limiter meter.Limiter
 }
 
 var here = netip.MustParseAddr("192.0.2.1")

@@ -7,8 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fluxgate/fluxgate/internal/meter"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/fluxgate/fluxgate/internal/meter"
 )
 
 // methods are those with a label of their own.
@@ -31,30 +33,39 @@ func codeLabel(status int) string {
 	return strconv.Itoa(status)
 }
 
-// Route counts the requests of a route and how long they take. The pattern is
+// Route counts the requests of a route and how long they take, and traces them. The pattern is
 // that of [http.ServeMux]; its path is the label, never what a caller sends.
 // The handlers of promhttp would not count a request whose handler panics.
 func (m *Metrics) Route(pattern string, next http.Handler) http.Handler {
-	route := routeOf(pattern)
+	return m.route(pattern, next, false)
+}
+
+// PublicRoute is Route for requests whose headers a client may have written: they do not continue
+// the traces that they name.
+func (m *Metrics) PublicRoute(pattern string, next http.Handler) http.Handler {
+	return m.route(pattern, next, true)
+}
+
+func (m *Metrics) route(pattern string, next http.Handler, public bool) http.Handler {
+	route := pattern[strings.Index(pattern, " ")+1:]
 	requests := m.requests.MustCurryWith(prometheus.Labels{"route": route})
 	seconds := m.requestSeconds.WithLabelValues(route)
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		start, rec := time.Now(), recorded(w)
+		start, rec := time.Now(), &recorder{ResponseWriter: w}
+		var span trace.Span
+		if m.config.Tracing.Enabled() {
+			req, span = m.config.Tracing.start(req, route, public)
+		}
 		defer func() {
 			requests.WithLabelValues(methodLabel(req.Method), codeLabel(rec.code())).Inc()
 			seconds.Observe(time.Since(start).Seconds())
+			if span != nil {
+				end(span, rec.code())
+			}
 		}()
 		next.ServeHTTP(rec, req)
 		rec.ended = true
 	})
-}
-
-// routeOf returns the path of a pattern.
-func routeOf(pattern string) string {
-	if _, path, ok := strings.Cut(pattern, " "); ok {
-		return path
-	}
-	return pattern
 }
 
 // recorder records the status of a response.
@@ -62,14 +73,6 @@ type recorder struct {
 	http.ResponseWriter
 	status int
 	ended  bool // the handler returned without a panic
-}
-
-// recorded returns w as a recorder. Metrics and tracing share one.
-func recorded(w http.ResponseWriter) *recorder {
-	if rec, ok := w.(*recorder); ok {
-		return rec
-	}
-	return &recorder{ResponseWriter: w}
 }
 
 // code returns the status, or what net/http answers if the handler wrote none.

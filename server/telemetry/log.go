@@ -79,29 +79,15 @@ func (l *decisionLog) decided(ctx context.Context, req *fluxgate.Request, d *flu
 	if !l.logger.Enabled(ctx, slog.LevelDebug) {
 		return
 	}
-	attrs := []slog.Attr{slog.String("outcome", outcome.String())}
-	if outcome.RuleSetExists() && req.RuleSet != "" {
-		attrs = append(attrs, slog.String("rule_set", req.RuleSet))
+	ruleSet := ""
+	if outcome.RuleSetExists() {
+		ruleSet = req.RuleSet
 	}
-	if err != nil {
-		attrs = append(attrs, slog.Any("error", err))
-	} else {
-		attrs = append(attrs, slog.Bool("allowed", d.Allowed))
-	}
-	if d.RuleID != "" {
-		attrs = append(attrs, slog.String("rule", d.RuleID))
-	}
-	if d.Band != "" {
-		attrs = append(attrs, slog.String("band", d.Band), slog.Int64("limit", d.Limit), slog.Int64("remaining", d.Remaining),
-			slog.Duration("retry_after", d.RetryAfter), slog.Duration("wait", d.Wait), slog.String("source", meter.SourceOf(d)))
-	}
-	if d.Owed > 0 {
-		attrs = append(attrs, slog.Int64("owed", d.Owed))
-	}
-	if d.Degraded {
-		attrs = append(attrs, slog.Bool("degraded", true))
-	}
-	l.logger.LogAttrs(ctx, slog.LevelDebug, "decided", attrs...)
+	l.logger.LogAttrs(ctx, slog.LevelDebug, "decided", slog.String("outcome", outcome.String()),
+		slog.String("rule_set", ruleSet), slog.Bool("allowed", d.Allowed && err == nil), slog.String("rule", d.RuleID),
+		slog.String("band", d.Band), slog.Int64("limit", d.Limit), slog.Int64("remaining", d.Remaining),
+		slog.Duration("retry_after", d.RetryAfter), slog.Duration("wait", d.Wait), slog.String("source", meter.SourceOf(d)),
+		slog.Int64("owed", d.Owed), slog.Bool("degraded", d.Degraded), slog.Any("error", err))
 }
 
 // noRules warns of a request whose rule set is not in memory. The caller may have made up

@@ -12,6 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/meter"
@@ -32,6 +34,8 @@ type Config struct {
 	Version string
 	// WaitSlots is how many requests may wait at once. 0 means none.
 	WaitSlots int
+	// Tracing traces requests and their decisions. Nil means no traces.
+	Tracing *Tracing
 	// Logger gets decisions at level debug, without the caller's identity and
 	// path, and warnings about the store. Nil means slog.Default().
 	Logger *slog.Logger
@@ -40,11 +44,11 @@ type Config struct {
 // Metrics counts what a server does, for Prometheus, and logs it. It is the
 // observer of the engine.
 type Metrics struct {
+	config   Config
 	registry *prometheus.Registry
 	create   promauto.Factory
 	log      *decisionLog
 	meter    *meter.Meter
-	recorder *insight.Recorder // nil if there are no live numbers
 
 	requests, calls, warnings   *prometheus.CounterVec
 	requestSeconds, callSeconds *prometheus.HistogramVec
@@ -64,7 +68,7 @@ func New(config Config) *Metrics {
 	registry := prometheus.NewRegistry()
 	create := promauto.With(registry)
 	m := &Metrics{
-		registry: registry, create: create, log: newDecisionLog(config.Logger), recorder: config.Recorder,
+		config: config, registry: registry, create: create, log: newDecisionLog(config.Logger),
 		meter: meter.New(meter.Config{RuleSet: config.RuleSet, MaxRuleSets: config.MaxRuleSets, MaxRules: config.MaxRules}),
 	}
 	m.requests = m.counters("http_requests_total", "HTTP requests by the route's pattern, method and status.", "route", "method", "code")
@@ -117,15 +121,21 @@ func (m *Metrics) Handler() http.Handler {
 }
 
 // Limiter measures how long next takes to decide.
-func (m *Metrics) Limiter(next Limiter) Limiter { return m.meter.Limiter(next) }
+func (m *Metrics) Limiter(next meter.Limiter) meter.Limiter { return m.meter.Limiter(next) }
 
 // Decided implements [fluxgate.Observer].
 func (m *Metrics) Decided(ctx context.Context, req *fluxgate.Request, d *fluxgate.Decision, err error) {
 	outcome := meter.OutcomeOf(d, err)
 	m.log.decided(ctx, req, d, err, outcome)
 	m.meter.Count(req, d, outcome)
-	if m.recorder != nil {
-		m.recorder.Count(req, d, outcome)
+	if m.config.Recorder != nil {
+		m.config.Recorder.Count(req, d, outcome)
+	}
+	if !m.config.Tracing.Enabled() {
+		return
+	}
+	if span := trace.SpanFromContext(ctx); span.IsRecording() {
+		traceDecision(span, m.config.RuleSet, req, d, err, outcome)
 	}
 }
 
@@ -144,4 +154,33 @@ func (m *Metrics) Settled(ctx context.Context, s store.Settlement, err error) {
 func (m *Metrics) StoreFailed(ctx context.Context, err error) {
 	m.log.storeFailed(ctx, err)
 	m.meter.StoreFailed(ctx, err)
+}
+
+// collector reports values that are read at a scrape.
+type collector func(out chan<- prometheus.Metric)
+
+// Describe implements [prometheus.Collector]. The metrics are known only at a scrape.
+func (collector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements [prometheus.Collector].
+func (c collector) Collect(out chan<- prometheus.Metric) { c(out) }
+
+func boolValue(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// Durations returns the histogram of the time to decide.
+func (m *Metrics) Durations() insight.Durations {
+	var metric dto.Metric
+	_ = m.meter.Seconds().Write(&metric) // a histogram: never fails
+	h := metric.GetHistogram()
+	out := insight.Durations{Total: h.GetSampleCount()}
+	for _, bucket := range h.GetBucket() {
+		out.Bounds = append(out.Bounds, bucket.GetUpperBound())
+		out.Counts = append(out.Counts, bucket.GetCumulativeCount())
+	}
+	return out
 }

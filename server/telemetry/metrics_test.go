@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/meter"
 	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/server/insight"
@@ -97,7 +98,7 @@ func TestMetrics_HeldTime(t *testing.T) {
 
 // answers is a limiter that always says the same.
 type answers struct {
-	telemetry.Limiter
+	meter.Limiter
 	d     fluxgate.Decision
 	err   error
 	takes time.Duration

@@ -56,7 +56,7 @@ func (m *Metrics) collectRules(out chan<- prometheus.Metric, all []reload.Status
 			failing++
 		}
 		// An id without rules may be made up by a caller. The default is reported also if it does not exist.
-		if s.Source != reload.FromNowhere || s.RuleSet == m.meter.DefaultRuleSet() {
+		if s.Source != reload.FromNowhere || s.RuleSet == m.config.RuleSet {
 			m.collectRuleSet(out, s)
 		}
 	}

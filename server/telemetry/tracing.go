@@ -31,8 +31,6 @@ type TracingConfig struct {
 	SampleRatio float64
 	// Version is the version of the service.
 	Version string
-	// RuleSet is the rule set of requests that name none.
-	RuleSet string
 	// Logger gets a warning at most once a minute while traces cannot be sent.
 	// Nil means slog.Default().
 	Logger *slog.Logger
@@ -41,11 +39,10 @@ type TracingConfig struct {
 // shutdownTimeout bounds the sending of the last spans.
 const shutdownTimeout = 5 * time.Second
 
-// Tracing creates a span for every HTTP request of a route and for every
-// decision. Its queue is bounded: spans that a slow collector does not accept in
+// Tracing creates a span for every HTTP request of a route and every gRPC call. Their
+// decisions are their events. Its queue is bounded: spans that a slow collector does not accept in
 // time are dropped, and no request waits for it.
 type Tracing struct {
-	config   TracingConfig
 	provider *sdktrace.TracerProvider // nil without an endpoint
 	tracer   trace.Tracer
 	client   *http.Client
@@ -96,7 +93,7 @@ func NewTracing(ctx context.Context, config TracingConfig) (*Tracing, error) {
 		sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(config.SampleRatio))),
 		sdktrace.WithResource(about), sdktrace.WithRawSpanLimits(limits))
 	return &Tracing{
-		config: config, provider: provider, tracer: provider.Tracer("github.com/fluxgate/fluxgate"), client: client, cancel: cancel,
+		provider: provider, tracer: provider.Tracer("github.com/fluxgate/fluxgate"), client: client, cancel: cancel,
 	}, nil
 }
 

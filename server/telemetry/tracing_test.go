@@ -1,7 +1,6 @@
 package telemetry_test
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"net/http"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	common "go.opentelemetry.io/proto/otlp/common/v1"
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
@@ -61,34 +61,33 @@ func newSink(t *testing.T) *sink {
 	return s
 }
 
-func attributes(s *otlp.Span) map[string]string {
+func attributes(list []*common.KeyValue) map[string]string {
 	all := map[string]string{}
-	for _, a := range s.GetAttributes() {
+	for _, a := range list {
 		all[a.Key] = strings.TrimSpace(a.Value.String())
 	}
 	return all
 }
 
-// A request and its decision are one trace.
+// A decision is an event of its request's span.
 func TestTracing_OneTrace(t *testing.T) {
 	sink := newSink(t)
 	tracing, err := telemetry.NewTracing(t.Context(), telemetry.TracingConfig{
-		Endpoint: strings.Replace(sink.URL, "//", "//user:hidden@", 1), Version: "1.2.3", RuleSet: "api",
+		Endpoint: strings.Replace(sink.URL, "//", "//user:hidden@", 1), Version: "1.2.3",
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := newWorld(t, telemetry.Config{})
-	limiter := tracing.Limiter(w.limiter)
+	w := newWorld(t, telemetry.Config{RuleSet: "api", Tracing: tracing})
 	mux := http.NewServeMux()
-	mux.Handle("GET /hello/{name}", w.metrics.Route("GET /hello/{name}", tracing.Route("GET /hello/{name}", http.HandlerFunc(
+	mux.Handle("GET /hello/{name}", w.metrics.Route("GET /hello/{name}", http.HandlerFunc(
 		func(rw http.ResponseWriter, r *http.Request) {
-			d, err := limiter.Check(r.Context(), &fluxgate.Request{Path: "/user", UserID: "their-name", APIKey: "their-key"})
+			d, err := w.limiter.Check(r.Context(), &fluxgate.Request{Path: "/user", UserID: "their-name", APIKey: "their-key"})
 			if err != nil || !d.Allowed {
 				t.Errorf("decided %v, %v", d.Reason, err)
 			}
 			rw.WriteHeader(http.StatusTeapot)
-		}))))
+		})))
 	req := httptest.NewRequest(http.MethodGet, "/hello/their-name", nil)
 	req.Header.Set("Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 	rec := httptest.NewRecorder()
@@ -104,28 +103,34 @@ func TestTracing_OneTrace(t *testing.T) {
 
 	sink.mu.Lock()
 	defer sink.mu.Unlock()
-	if len(sink.spans) != 2 || !sink.paths["/v1/traces"] || sink.auth != "Basic dXNlcjpoaWRkZW4=" {
+	if len(sink.spans) != 1 || !sink.paths["/v1/traces"] || sink.auth != "Basic dXNlcjpoaWRkZW4=" {
 		t.Fatalf("%d spans were sent to %v as %q", len(sink.spans), sink.paths, sink.auth)
 	}
-	outer, inner := sink.spans["GET /hello/{name}"], sink.spans["check"]
-	if got := string(outer.GetParentSpanId()); got != "\xb7\xad\x6b\x71\x69\x20\x33\x31" {
+	span := sink.spans["GET /hello/{name}"]
+	if got := string(span.GetParentSpanId()); got != "\xb7\xad\x6b\x71\x69\x20\x33\x31" {
 		t.Errorf("the request's parent is %x", got)
 	}
-	if !bytes.Equal(inner.GetParentSpanId(), outer.GetSpanId()) || !bytes.Equal(inner.GetTraceId(), outer.GetTraceId()) {
-		t.Error("the decision is not part of the request")
+	if len(span.GetEvents()) != 1 || span.GetEvents()[0].GetName() != "decision" {
+		t.Fatalf("the events are %v", span.GetEvents())
 	}
-	for span, want := range map[*otlp.Span]map[string]string{
-		outer: {"http.request.method": "GET", "http.route": "/hello/{name}", "http.response.status_code": "418"},
-		inner: {"fluxgate.rule_set": "api", "fluxgate.rule": "api-user", "fluxgate.outcome": "allowed", "fluxgate.allowed": "true", "fluxgate.source": "store"},
+	for what, c := range map[string]struct {
+		of   interface{ GetAttributes() []*common.KeyValue }
+		want map[string]string
+	}{
+		"the span": {span, map[string]string{"http.request.method": "GET", "http.route": "/hello/{name}", "http.response.status_code": "418"}},
+		"the decision": {span.GetEvents()[0], map[string]string{
+			"fluxgate.rule_set": "api", "fluxgate.rule": "api-user", "fluxgate.outcome": "allowed", "fluxgate.allowed": "true",
+			"fluxgate.source": "store", "fluxgate.degraded": "bool_value",
+		}},
 	} {
-		got := attributes(span)
-		for key, value := range want {
+		got := attributes(c.of.GetAttributes())
+		for key, value := range c.want {
 			if !strings.Contains(got[key], value) {
-				t.Errorf("%s of %s is %q, want %q", key, span.GetName(), got[key], value)
+				t.Errorf("%s of %s is %q, want %q", key, what, got[key], value)
 			}
 		}
-		if len(got) != len(want) || strings.Contains(span.String(), "their") {
-			t.Errorf("%s says too much: %v", span.GetName(), got)
+		if len(got) != len(c.want) || strings.Contains(span.String(), "their") {
+			t.Errorf("%s says too much: %v", what, got)
 		}
 	}
 	if !strings.Contains(sink.resource, "1.2.3") || !strings.Contains(sink.resource, "fluxgate") {
@@ -140,10 +145,9 @@ func TestTracing_NoIdentity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	failing := tracing.Limiter(answers{err: fluxgate.ErrTooManyRules})
-	handler := tracing.Route("/broken", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = failing.Check(r.Context(), &fluxgate.Request{RuleSet: "their-rule-set"})
-		w.WriteHeader(http.StatusInternalServerError)
+	m := telemetry.New(telemetry.Config{Tracing: tracing})
+	handler := m.Route("/broken", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		m.Decided(r.Context(), &fluxgate.Request{RuleSet: "their-rule-set"}, &fluxgate.Decision{}, fluxgate.ErrTooManyRules)
 	}))
 	handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("THEIRS", "/broken", nil))
 	if err := tracing.Shutdown(t.Context()); err != nil {
@@ -151,14 +155,12 @@ func TestTracing_NoIdentity(t *testing.T) {
 	}
 	sink.mu.Lock()
 	defer sink.mu.Unlock()
-	for _, name := range []string{"_OTHER /broken", "check"} {
-		span := sink.spans[name]
-		if span.GetStatus().GetCode() != otlp.Status_STATUS_CODE_ERROR {
-			t.Errorf("%s is no failure: %v", name, span)
-		}
-		if strings.Contains(span.String(), "their") || strings.Contains(span.String(), "THEIRS") {
-			t.Errorf("%s says what the caller wrote: %v", name, span)
-		}
+	span := sink.spans["_OTHER /broken"]
+	if span.GetStatus().GetCode() != otlp.Status_STATUS_CODE_ERROR || len(span.GetEvents()) != 1 {
+		t.Errorf("the request is no failure: %v", span)
+	}
+	if strings.Contains(span.String(), "their") || strings.Contains(span.String(), "THEIRS") {
+		t.Errorf("the span says what the caller wrote: %v", span)
 	}
 }
 
@@ -180,11 +182,9 @@ func TestTracing_CollectorHangs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			limiter := tracing.Limiter(answers{d: fluxgate.Decision{Allowed: true, Reason: fluxgate.ReasonOK}})
+			handler := telemetry.New(telemetry.Config{Tracing: tracing}).Route("/", http.NotFoundHandler())
 			for range 10_000 { // more than the queue holds
-				if _, err := limiter.Check(t.Context(), &fluxgate.Request{}); err != nil {
-					t.Fatal(err)
-				}
+				handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
