@@ -116,14 +116,14 @@ func (c *Client) Version(ctx context.Context, id string, revision int64) (*rules
 		return nil, fmt.Errorf("revision %d of rule set %q: %w", revision, id, rules.ErrNotFound)
 	}
 	var answer struct {
-		Entry
+		rules.Entry
 		RuleSet json.RawMessage `json:"ruleSet"`
 	}
 	op := call{method: http.MethodGet, path: ruleSetPath(id, "revisions", strconv.FormatInt(revision, 10))}
 	if err := c.do(ctx, &op, &answer); err != nil {
 		return nil, err
 	}
-	v := &rules.Version{Entry: answer.entry()}
+	v := &rules.Version{Entry: answer.Entry}
 	if v.Revision != revision || (len(answer.RuleSet) == 0) != v.Deleted {
 		return nil, ErrNotAPI
 	}
@@ -151,7 +151,7 @@ func (c *Client) List(ctx context.Context, after string, limit int) ([]rules.Ent
 	if answer.RuleSets == nil {
 		return nil, ErrNotAPI
 	}
-	return entries(answer.RuleSets), nil
+	return answer.RuleSets, nil
 }
 
 // History implements [rules.Editor].
@@ -174,15 +174,7 @@ func (c *Client) History(ctx context.Context, id string, before int64, limit int
 	if err != nil {
 		return nil, err
 	}
-	return entries(answer.Revisions), nil
-}
-
-func entries(from []Entry) []rules.Entry {
-	all := make([]rules.Entry, len(from))
-	for i := range from {
-		all[i] = from[i].entry()
-	}
-	return all
+	return answer.Revisions, nil
 }
 
 // Put implements [Operator].
@@ -214,7 +206,7 @@ func (c *Client) change(ctx context.Context, method, path string, body any, chan
 	if change.Force {
 		op.query.Set("force", "true")
 	}
-	var answer Entry
+	var answer rules.Entry
 	if err := c.do(ctx, &op, &answer); err != nil {
 		return 0, err
 	}
@@ -233,21 +225,6 @@ func (c *Client) Restore(ctx context.Context, id string, revision int64, change 
 func (c *Client) Explain(ctx context.Context, req *fluxgate.Request) (*Explanation, error) {
 	path := ruleSetPath(req.RuleSet, "explain")
 	return fetch[Explanation](ctx, c, &call{method: http.MethodPost, path: path, body: wire.FromRequest(req)})
-}
-
-// Buckets implements [Operator].
-func (c *Client) Buckets(ctx context.Context, req *fluxgate.Request, rules ...string) ([]Bucket, error) {
-	body := struct {
-		Request Request  `json:"request"`
-		Rules   []string `json:"rules,omitempty"`
-	}{wire.FromRequest(req), rules}
-	answer, err := fetch[struct {
-		Buckets []Bucket `json:"buckets"`
-	}](ctx, c, &call{method: http.MethodPost, path: ruleSetPath(req.RuleSet, "buckets", "peek"), body: body})
-	if err != nil {
-		return nil, err
-	}
-	return answer.Buckets, nil
 }
 
 // Whoami implements [Operator].

@@ -25,7 +25,7 @@ func Compare(ctx context.Context, source rules.Editor, id string, from, to int64
 	if err != nil {
 		return nil, err
 	}
-	return NewDiff(from, to, before, after), nil
+	return &Diff{From: from, To: to, Changes: append([]rules.RuleDiff{}, rules.Diff(before, after)...)}, nil
 }
 
 // pair returns the revisions to compare, with 0 replaced.
@@ -64,13 +64,4 @@ func version(ctx context.Context, source rules.Editor, id string, revision int64
 		return nil, err
 	}
 	return v.RuleSet, nil
-}
-
-// NewDiff returns the differences between two rule sets. Either may be nil.
-func NewDiff(from, to int64, before, after *rules.Set) *Diff {
-	d := &Diff{From: from, To: to, Changes: rules.Diff(before, after)}
-	if d.Changes == nil {
-		d.Changes = []rules.RuleDiff{}
-	}
-	return d
 }

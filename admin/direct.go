@@ -173,21 +173,8 @@ func (d *Direct) Explain(ctx context.Context, req *fluxgate.Request) (*Explanati
 	return explained(engine, &e), nil
 }
 
-// Effective returns which rules apply to a request, which do not, and why. It does
-// not use the store.
-func (d *Direct) Effective(ctx context.Context, req *fluxgate.Request) (*Explanation, error) {
-	engine, err := d.currentEngine()
-	if err != nil {
-		return nil, err
-	}
-	set, all, err := engine.Effective(ctx, req)
-	if err != nil {
-		return nil, d.sourceError(ctx, req, err)
-	}
-	return verdicts(engine, set, all), nil
-}
-
-// Buckets implements [Operator].
+// Buckets returns the buckets of the caller of a request under the named rules of its rule set,
+// or under all rules that apply if none is named.
 func (d *Direct) Buckets(ctx context.Context, req *fluxgate.Request, rules ...string) ([]Bucket, error) {
 	engine, err := d.currentEngine()
 	if err != nil {

@@ -130,9 +130,8 @@ func TestDirect_NoEngine(t *testing.T) {
 		d := admin.NewDirect(memrules.New(memrules.Config{}), engine, "")
 		req := &fluxgate.Request{RuleSet: "mine"}
 		_, explained := d.Explain(t.Context(), req)
-		_, effective := d.Effective(t.Context(), req)
 		_, buckets := d.Buckets(t.Context(), req)
-		for what, err := range map[string]error{"Explain": explained, "Effective": effective, "Buckets": buckets, "Reset": d.Reset(t.Context(), admin.Reset{RuleSet: "mine"})} {
+		for what, err := range map[string]error{"Explain": explained, "Buckets": buckets, "Reset": d.Reset(t.Context(), admin.Reset{RuleSet: "mine"})} {
 			if !errors.Is(err, admin.ErrNoEngine) {
 				t.Errorf("%s with an engine that is %s: %v", what, name, err)
 			}

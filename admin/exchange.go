@@ -75,9 +75,17 @@ func (c *Client) do(ctx context.Context, op *call, answer any) error {
 
 // once makes a call, and returns how long to wait if it was rate limited.
 func (c *Client) once(ctx context.Context, op *call, answer any) (time.Duration, error) {
-	response, err := c.send(ctx, op)
+	request, err := c.request(ctx, op)
 	if err != nil {
 		return 0, err
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		var failed *url.Error
+		if errors.As(err, &failed) {
+			err = failed.Err // without the URL
+		}
+		return 0, fmt.Errorf("calling the server: %w", err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
@@ -100,22 +108,6 @@ func (c *Client) once(ctx context.Context, op *call, answer any) (time.Duration,
 		return 0, ErrNotAPI
 	}
 	return 0, nil
-}
-
-func (c *Client) send(ctx context.Context, op *call) (*http.Response, error) {
-	request, err := c.request(ctx, op)
-	if err != nil {
-		return nil, err
-	}
-	response, err := c.http.Do(request)
-	if err != nil {
-		var failed *url.Error
-		if errors.As(err, &failed) {
-			err = failed.Err // without the URL
-		}
-		return nil, fmt.Errorf("calling the server: %w", err)
-	}
-	return response, nil
 }
 
 func (c *Client) request(ctx context.Context, op *call) (*http.Request, error) {

@@ -73,19 +73,13 @@ type Bucket struct {
 
 // explained returns an explanation as JSON.
 func explained(engine *fluxgate.Engine, e *fluxgate.Explanation) *Explanation {
-	all := verdicts(engine, e.RuleSet, e.Rules)
+	decision := wire.From(&e.Decision)
+	all := &Explanation{RuleSet: e.RuleSet.ID(), Rules: make([]Verdict, len(e.Rules)), Decision: &decision}
 	if len(e.Readings) > 1 {
 		all.Readings = e.Readings
 	}
-	decision := wire.From(&e.Decision)
-	all.Decision = &decision
-	return all
-}
-
-func verdicts(engine *fluxgate.Engine, set *rules.Set, verdicts []fluxgate.Verdict) *Explanation {
-	all := &Explanation{RuleSet: set.ID(), Rules: make([]Verdict, len(verdicts))}
-	for i := range verdicts {
-		v := &verdicts[i]
+	for i := range e.Rules {
+		v := &e.Rules[i]
 		to := Verdict{
 			Rule: v.Rule.ID, Applies: v.Applies, Why: string(v.Why), Detail: v.Detail, Shadow: v.Rule.Mode == rules.ModeShadow,
 			Priority: v.Rule.Priority, Group: v.Rule.Group, Scope: string(v.Rule.Scope),

@@ -24,10 +24,6 @@ type Operator interface {
 	// the decision. It takes no tokens.
 	Explain(ctx context.Context, req *fluxgate.Request) (*Explanation, error)
 
-	// Buckets returns the buckets of the caller of a request under the named
-	// rules of its rule set, or under all rules that apply if none is named.
-	Buckets(ctx context.Context, req *fluxgate.Request, rules ...string) ([]Bucket, error)
-
 	// Reset resets buckets to full.
 	Reset(ctx context.Context, what Reset) error
 

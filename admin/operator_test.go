@@ -147,7 +147,7 @@ func TestOperator_Buckets(t *testing.T) {
 		do(t, err)
 		left := func() string {
 			t.Helper()
-			found, err := op.Buckets(ctx, req)
+			found, err := d.direct.Buckets(ctx, req)
 			do(t, err)
 			all := ""
 			for _, b := range found {
@@ -171,7 +171,7 @@ func TestOperator_Buckets(t *testing.T) {
 		if got := left(); got != "mine-0 5/5 mine-1 50/50 " {
 			t.Errorf("after a reset by request there is %s", got)
 		}
-		if named, err := op.Buckets(ctx, req, "mine-1"); err != nil || len(named) != 1 || named[0].Rule != "mine-1" || named[0].Time.IsZero() {
+		if named, err := d.direct.Buckets(ctx, req, "mine-1"); err != nil || len(named) != 1 || named[0].Rule != "mine-1" || named[0].Time.IsZero() {
 			t.Errorf("a rule that is named has %+v (%v)", named, err)
 		}
 		if _, err := op.Explain(ctx, &fluxgate.Request{RuleSet: "none"}); admin.ProblemOf(err).Status != 404 {

@@ -59,7 +59,6 @@ func (a *App) adminAPI() (*adminapi.API, error) {
 		Guard:    a.edge.guard,
 		Audit:    a.audit,
 		Clients:  clients,
-		Counters: a.watch.metrics.RuleCounters,
 		Insight:  a.watch.insight,
 		Changed:  a.reloadRules,
 		Rate:     c.Server.AdminRate,

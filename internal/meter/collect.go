@@ -45,10 +45,12 @@ func (m *Meter) Collect(out chan<- prometheus.Metric) {
 	m.ruleSetTotals(func(ruleSet string, o Outcome, allowed bool, source string, n uint64) {
 		out <- Counter(descDecisions, n, ruleSet, o.String(), strconv.FormatBool(allowed), source)
 	})
-	for _, t := range m.RuleTotals() {
-		t.Decisions(func(o Outcome, n uint64) {
-			out <- Counter(descRuleDecisions, n, t.RuleSet, t.Rule, o.String())
-		})
+	for _, t := range m.allRules() {
+		for o := range t.counts {
+			if n := t.counts[o].Load(); n > 0 || t.named && Outcome(o) <= outcomeLimited {
+				out <- Counter(descRuleDecisions, n, t.RuleSet, t.Rule, Outcome(o).String())
+			}
+		}
 		if n := t.ShadowRejected.Load(); n > 0 {
 			out <- Counter(descShadow, n, t.RuleSet, t.Rule)
 		}

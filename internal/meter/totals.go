@@ -157,8 +157,8 @@ func (m *Meter) ruleSetTotals(to func(ruleSet string, o Outcome, allowed bool, s
 	each(m.totals.other)
 }
 
-// RuleTotals returns the decisions by rule since the start.
-func (m *Meter) RuleTotals() []*RuleTotals {
+// allRules returns the decisions by rule since the start.
+func (m *Meter) allRules() []*RuleTotals {
 	all := []*RuleTotals{&m.totals.other.rest}
 	for _, s := range m.totals.ruleSets.Entries() {
 		all = append(all, &s.rest)
@@ -167,13 +167,4 @@ func (m *Meter) RuleTotals() []*RuleTotals {
 		all = append(all, t)
 	}
 	return all
-}
-
-// Decisions passes how often the rule has decided, by outcome.
-func (t *RuleTotals) Decisions(to func(o Outcome, n uint64)) {
-	for o := range t.counts {
-		if n := t.counts[o].Load(); n > 0 || t.named && Outcome(o) <= outcomeLimited {
-			to(Outcome(o), n)
-		}
-	}
 }

@@ -25,9 +25,6 @@ type Config struct {
 	Operator *admin.Direct
 	Guard    *access.Guard
 	Audit    *audit.Log
-	// Counters returns how often the rules of a rule set have decided on this
-	// server. Nil means no counters.
-	Counters func(ruleSet string) []admin.Counter
 	// Insight returns the live numbers. Nil means that the API has no such operations.
 	Insight *insight.Insight
 	// Changed is called after every change, before it is answered, so that the
@@ -49,9 +46,10 @@ type Config struct {
 type API struct {
 	config  Config
 	reader  rules.Editor // for operations that change nothing
-	since   time.Time
 	huma    huma.API
 	handler http.Handler
+	// patterns are the operations as patterns of [http.ServeMux].
+	patterns []string
 	// slots bounds concurrent operations: a large rule set needs some 100 MB to
 	// read, compare and write.
 	slots *slots.Pool
@@ -87,7 +85,7 @@ func New(config Config) (*API, error) {
 		config.Clients = new(clientip.Resolver)
 	}
 	a := &API{
-		config: config, reader: admin.Remembering(config.Operator), since: time.Now().UTC(),
+		config: config, reader: admin.Remembering(config.Operator),
 		slots: slots.New(maxOperations, maxCallerOperations, maxOperationWait), reading: make(chan struct{}, 2),
 	}
 	mux := http.NewServeMux()
@@ -117,6 +115,7 @@ func New(config Config) (*API, error) {
 
 // register adds an operation. Its errors become problems.
 func register[I, O any](a *API, op huma.Operation, do func(context.Context, *I) (*O, error)) {
+	a.patterns = append(a.patterns, op.Method+" "+op.Path)
 	huma.Register(a.huma, op, func(ctx context.Context, in *I) (*O, error) {
 		out, err := do(ctx, in)
 		if err != nil {
@@ -141,17 +140,7 @@ func answer[I, T any](a *API, op huma.Operation, do func(context.Context, *I) (*
 
 // Patterns returns the routes of the API as patterns of [http.ServeMux].
 func (a *API) Patterns() []string {
-	patterns := []string{"GET /openapi.json"}
-	for path, item := range a.huma.OpenAPI().Paths {
-		for method, op := range map[string]*huma.Operation{
-			http.MethodGet: item.Get, http.MethodPut: item.Put, http.MethodPost: item.Post, http.MethodDelete: item.Delete,
-		} {
-			if op != nil {
-				patterns = append(patterns, method+" "+path)
-			}
-		}
-	}
-	return patterns
+	return append([]string{"GET /openapi.json"}, a.patterns...)
 }
 
 // ServeHTTP answers one request. Answers may have identities, so their headers forbid

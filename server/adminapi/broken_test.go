@@ -26,7 +26,6 @@ func TestRead_BrokenFile(t *testing.T) {
 		{http.MethodGet, mine + "/rules", ""},
 		{http.MethodGet, mine + "/revisions", ""},
 		{http.MethodGet, mine + "/diff", ""},
-		{http.MethodPost, mine + "/diff", setOf("mine", 5)},
 	} {
 		for _, token := range []string{tokenRead, tokenOne} {
 			got := r.send(t, c.method, c.path, c.body, "Authorization", "Bearer "+token)

@@ -2,11 +2,9 @@ package adminapi
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 
 	"github.com/fluxgate/fluxgate/admin"
-	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/server/audit"
 	"github.com/fluxgate/fluxgate/server/config"
 )
@@ -16,8 +14,6 @@ func (a *API) registerBuckets() {
 		"Show the remaining tokens of a caller", http.StatusNotFound), a.peek)
 	register(a, a.operation(config.RoleWrite, http.MethodPost, "/v1/rule-sets/{ruleSet}/buckets/reset", "reset-buckets", tagDecisions,
 		"Reset buckets to full: all of the rule set, all of a rule, or that of one caller", http.StatusNotFound), a.reset)
-	answer(a, a.get("/v1/rule-sets/{ruleSet}/counters", "list-counters", tagDecisions,
-		"Show how often each rule has decided on this server", http.StatusNotFound), a.counters)
 }
 
 type buckets struct {
@@ -56,19 +52,4 @@ func (a *API) reset(ctx context.Context, in *struct {
 		attempt.record.Outcome = audit.Changed // without a new revision
 	}
 	return nil, err
-}
-
-func (a *API) counters(ctx context.Context, in *RuleSetPath) (*admin.Counters, error) {
-	heads, err := a.config.Operator.Revisions(ctx, []string{in.RuleSet})
-	if _, known := heads[in.RuleSet]; err == nil && !known {
-		err = fmt.Errorf("rule set %q: %w", in.RuleSet, rules.ErrNotFound)
-	}
-	if err != nil {
-		return nil, err
-	}
-	out := &admin.Counters{RuleSet: in.RuleSet, Since: a.since, Rules: []admin.Counter{}}
-	if a.config.Counters != nil {
-		out.Rules = append(out.Rules, a.config.Counters(in.RuleSet)...)
-	}
-	return out, nil
 }

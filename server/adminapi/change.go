@@ -14,7 +14,7 @@ import (
 type saved struct {
 	Status int
 	ETag   string `header:"ETag" doc:"The new revision."`
-	Body   admin.Entry
+	Body   rules.Entry
 }
 
 // change changes a rule set.
@@ -50,8 +50,9 @@ func (a *API) save(ctx context.Context, ruleSet string, on *Condition, do func(r
 	if err != nil {
 		return nil, err
 	}
-	out := &saved{Status: http.StatusOK, ETag: tag(done.Revision), Body: admin.Entry{
-		ID: ruleSet, Revision: done.Revision, Deleted: done.After == nil, Author: change.Author, Comment: change.Comment,
+	out := &saved{Status: http.StatusOK, ETag: tag(done.Revision), Body: rules.Entry{
+		RuleSetID: ruleSet, Head: rules.Head{Revision: done.Revision, Deleted: done.After == nil},
+		Author: change.Author, Comment: change.Comment,
 	}}
 	attempt.record.After = done.Revision
 	if base == 0 {

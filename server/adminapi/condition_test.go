@@ -14,7 +14,7 @@ import (
 var changes = []struct{ method, path, body string }{
 	{http.MethodPut, mine, setOf("mine", 7)},
 	{http.MethodDelete, mine, ""},
-	{http.MethodPost, mine + "/rules", ruleOf("more", 7)},
+	{http.MethodPut, mine + "/rules/more", ruleOf("more", 7)},
 	{http.MethodPut, mine + "/rules/mine-0", ruleOf("mine-0", 7)},
 	{http.MethodDelete, mine + "/rules/mine-0", ""},
 	{http.MethodPost, mine + "/revisions/1/restore", ""},
@@ -181,9 +181,10 @@ func TestConflict_Concurrent(t *testing.T) {
 			t.Run(fmt.Sprint("operator ", o), func(t *testing.T) {
 				t.Parallel()
 				for i := range each {
+					rule := fmt.Sprintf("by-%d-%d", o, i)
 					for {
 						_, tag := r.read(t, mine)
-						got := r.send(t, http.MethodPost, mine+"/rules", ruleOf(fmt.Sprintf("by-%d-%d", o, i), 5), "If-Match", tag)
+						got := r.send(t, http.MethodPut, mine+"/rules/"+rule, ruleOf(rule, 5), "If-Match", tag)
 						if got.status == http.StatusCreated {
 							break
 						}

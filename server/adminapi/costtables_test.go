@@ -42,7 +42,7 @@ func TestCostTables_Lifecycle(t *testing.T) {
 		t.Errorf("the difference is %s", got)
 	}
 
-	r.send(t, http.MethodPost, mine+"/rules", ruleOf("extra", 7), "If-Match", `"2"`).want(t, http.StatusCreated)
+	r.send(t, http.MethodPut, mine+"/rules/extra", ruleOf("extra", 7), "If-Match", `"2"`).want(t, http.StatusCreated)
 	r.wantTables(t, "with a rule more", 2, `"3"`)
 	r.send(t, http.MethodPut, mine+"/rules/extra", ruleOf("extra", 8), "If-Match", `"3"`).want(t, http.StatusOK)
 	r.wantTables(t, "with another rule", 2, `"4"`)

@@ -3,7 +3,6 @@ package adminapi
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"reflect"
 	"strconv"
@@ -31,12 +30,14 @@ func describe(version string) huma.Config {
 	registry.RegisterTypeAlias(reflect.TypeFor[wire.Millis](), reflect.TypeFor[float64]())
 	registry.RegisterTypeAlias(reflect.TypeFor[wire.Maxima](), reflect.TypeFor[maxima]())
 	registry.RegisterTypeAlias(reflect.TypeFor[json.RawMessage](), reflect.TypeFor[any]())
+	registry.RegisterTypeAlias(reflect.TypeFor[rules.Set](), reflect.TypeFor[rules.RuleSetDocument]())
+	registry.RegisterTypeAlias(reflect.TypeFor[rules.Rule](), reflect.TypeFor[rules.RuleDocument]())
 	return huma.Config{
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI: "3.1.0",
 			Info: &huma.Info{
 				Title: "FluxGate admin API", Version: version,
-				Description: "Rule sets and their rules, history and restoring, explanations, buckets, counters, " +
+				Description: "Rule sets and their rules, history and restoring, explanations, buckets, " +
 					"live numbers of the fleet and the audit.",
 				License: &huma.License{Name: "MIT", Identifier: "MIT"},
 			},
@@ -133,14 +134,12 @@ func (a *API) edit(method, path, id, tag, summary string) huma.Operation {
 	return a.operation(config.RoleWrite, method, path, id, tag, summary, changeErrors...)
 }
 
-// also documents another success status of an operation, with the schema of its
-// body or none.
-func also(op *huma.Operation, status int, schema string) {
-	response := &huma.Response{Description: http.StatusText(status)}
-	if schema != "" {
-		response.Content = map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{Ref: "#/components/schemas/" + schema}}}
+// alsoCreated documents that a change may have created something.
+func alsoCreated(op *huma.Operation) {
+	op.Responses["201"] = &huma.Response{
+		Description: http.StatusText(http.StatusCreated),
+		Content:     map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{Ref: "#/components/schemas/Entry"}}},
 	}
-	op.Responses[strconv.Itoa(status)] = response
 }
 
 // document is a rule set or a rule as it was sent. Our own decoder parses it, which
@@ -151,9 +150,6 @@ type document[T any] json.RawMessage
 func (document[T]) Schema(r huma.Registry) *huma.Schema {
 	return r.Schema(reflect.TypeFor[T](), true, reflect.TypeFor[T]().Name())
 }
-
-// MarshalJSON writes the document as it is.
-func (d document[T]) MarshalJSON() ([]byte, error) { return json.RawMessage(d).MarshalJSON() }
 
 // keep stores the body as it was sent.
 func (d *document[T]) keep(text []byte) { *d = bytes.Clone(text) }
@@ -174,12 +170,3 @@ type (
 	ruleSetDocument = document[rules.RuleSetDocument]
 	ruleDocument    = document[rules.RuleDocument]
 )
-
-// written returns a rule set or a rule as a document.
-func written[T any](v json.Marshaler) (document[T], error) {
-	text, err := v.MarshalJSON()
-	if err != nil {
-		return nil, fmt.Errorf("encoding as JSON: %w", err)
-	}
-	return text, nil
-}

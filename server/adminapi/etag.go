@@ -17,10 +17,7 @@ func tag(revision int64) string { return `"` + strconv.FormatInt(revision, 10) +
 // parseTag reads an ETag.
 func parseTag(s string) (int64, bool) {
 	s = strings.TrimSpace(s)
-	if len(s) < 3 || s[0] != '"' || s[len(s)-1] != '"' {
-		return 0, false
-	}
-	revision, err := strconv.ParseInt(s[1:len(s)-1], 10, 64)
+	revision, err := strconv.ParseInt(strings.Trim(s, `"`), 10, 64)
 	return revision, err == nil && revision > 0 && s == tag(revision)
 }
 
@@ -59,15 +56,4 @@ func (c *Condition) base(ctx context.Context, source rules.Source, ruleSet strin
 		return 0, admin.NewProblem(http.StatusBadRequest, admin.KindPrecondition, `If-Match must be an ETag of a rule set, such as "17".`)
 	}
 	return revision, nil
-}
-
-// unchanged reports whether the client has this revision.
-func unchanged(ifNoneMatch string, revision int64) bool {
-	for candidate := range strings.SplitSeq(ifNoneMatch, ",") {
-		candidate = strings.TrimPrefix(strings.TrimSpace(candidate), "W/")
-		if candidate == tag(revision) || candidate == "*" {
-			return true
-		}
-	}
-	return false
 }

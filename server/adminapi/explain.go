@@ -12,9 +12,9 @@ import (
 
 func (a *API) registerExplain() {
 	answer(a, a.operation(config.RoleRead, http.MethodPost, "/v1/rule-sets/{ruleSet}/effective", "effective-rules", tagDecisions,
-		"Show which rules apply to a request, which do not, and why", http.StatusNotFound), explained(a.config.Operator.Effective))
+		"Show which rules apply to a request, which do not, and why", http.StatusNotFound), a.effective)
 	answer(a, a.operation(config.RoleRead, http.MethodPost, "/v1/rule-sets/{ruleSet}/explain", "explain-decision", tagDecisions,
-		"Show the decision about a request, and why; takes no tokens", http.StatusNotFound), explained(a.config.Operator.Explain))
+		"Show the decision about a request, and why; takes no tokens", http.StatusNotFound), a.explain)
 }
 
 // explainInput is a request to be explained.
@@ -43,19 +43,22 @@ func invalidAt(location, message string) *admin.Problem {
 	return p
 }
 
-// explained returns an operation that explains requests.
-func explained(
-	explain func(context.Context, *fluxgate.Request) (*admin.Explanation, error),
-) func(context.Context, *explainInput) (*admin.Explanation, error) {
-	return func(ctx context.Context, in *explainInput) (*admin.Explanation, error) {
-		req, err := requestOf(&in.Body, in.RuleSet)
-		if err != nil {
-			return nil, err
-		}
-		found, err := explain(ctx, req)
-		if err == nil && in.Applying {
-			found.Rules = slices.DeleteFunc(found.Rules, func(v admin.Verdict) bool { return !v.Applies })
-		}
-		return found, err
+func (a *API) explain(ctx context.Context, in *explainInput) (*admin.Explanation, error) {
+	req, err := requestOf(&in.Body, in.RuleSet)
+	if err != nil {
+		return nil, err
 	}
+	found, err := a.config.Operator.Explain(ctx, req)
+	if err == nil && in.Applying {
+		found.Rules = slices.DeleteFunc(found.Rules, func(v admin.Verdict) bool { return !v.Applies })
+	}
+	return found, err
+}
+
+func (a *API) effective(ctx context.Context, in *explainInput) (*admin.Explanation, error) {
+	found, err := a.explain(ctx, in)
+	if err == nil {
+		found.Decision, found.Readings = nil, nil
+	}
+	return found, err
 }

@@ -30,7 +30,7 @@ func TestConflict_UnknownBase(t *testing.T) {
 	r := start(t)
 	r.create(t, mine, setOf("mine", 5))
 	for _, change := range [][3]string{
-		{http.MethodDelete, mine + "/rules/mine-0", ""}, {http.MethodPost, mine + "/rules", ruleOf("new", 5)}, {http.MethodPut, mine + "/rules/mine-0", ruleOf("mine-0", 6)},
+		{http.MethodDelete, mine + "/rules/mine-0", ""}, {http.MethodPut, mine + "/rules/new", ruleOf("new", 5)}, {http.MethodPut, mine + "/rules/mine-0", ruleOf("mine-0", 6)},
 		{http.MethodPut, mine, setOf("mine", 6)}, {http.MethodDelete, mine, ""}, {http.MethodPost, mine + "/revisions/1/restore", ""},
 	} {
 		p := r.send(t, change[0], change[1], change[2], "If-Match", `"77"`).want(t, http.StatusPreconditionFailed).problem(t)

@@ -62,9 +62,8 @@ type settings struct {
 	source      rules.Editor
 	store       store.Store
 	fleet       func() (insight.Fleet, error)
-	// counters and log are those of the API.
-	counters func(string) []admin.Counter
-	log      *slog.Logger
+	// log is that of the API.
+	log *slog.Logger
 }
 
 func start(t testing.TB, change ...func(*settings)) *rig {
@@ -98,7 +97,7 @@ func start(t testing.TB, change ...func(*settings)) *rig {
 	r.op = admin.NewDirect(s.source, func() *fluxgate.Engine { return r.engine }, "")
 	r.op.Fleet = func(ctx context.Context) []admin.Server { return r.insight.Fleet(ctx, insight.Everything()).Servers }
 	r.api, err = adminapi.New(adminapi.Config{
-		Operator: r.op, Guard: guard, Audit: r.audit, Rate: s.rate, BodyTimeout: s.bodyTimeout, Counters: s.counters, Insight: r.insight, Logger: s.log,
+		Operator: r.op, Guard: guard, Audit: r.audit, Rate: s.rate, BodyTimeout: s.bodyTimeout, Insight: r.insight, Logger: s.log,
 		Changed: func(q *http.Request) {
 			_ = loaded.Reload(q.Context())
 			if s.changed != nil {

@@ -2,27 +2,21 @@ package adminapi
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/rules"
-	"github.com/fluxgate/fluxgate/server/config"
 )
 
 func (a *API) registerHistory() {
 	const all, one = "/v1/rule-sets/{ruleSet}/revisions", "/v1/rule-sets/{ruleSet}/revisions/{revision}"
-	const diffs = "/v1/rule-sets/{ruleSet}/diff"
 	answer(a, a.get(all, "list-revisions", tagHistory, "List the revisions of a rule set", http.StatusNotFound), a.listRevisions)
 	answer(a, a.get(one, "get-revision", tagHistory, "Read a rule set at a revision", http.StatusNotFound), a.getRevision)
 	register(a, a.edit(http.MethodPost, one+"/restore", "restore-revision", tagHistory,
 		"Restore a revision, as a new revision"), a.restoreRevision)
-	answer(a, a.get(diffs, "diff-revisions", tagHistory, "Compare two revisions", http.StatusNotFound), a.diffRevisions)
-	diff := a.documented(config.RoleRead, http.MethodPost, diffs, "diff-rule-set",
-		"Compare a rule set with the current revision, without saving it")
-	diff.Tags = []string{tagHistory}
-	answer(a, diff, a.diffRuleSet)
+	answer(a, a.get("/v1/rule-sets/{ruleSet}/diff", "diff-revisions", tagHistory, "Compare two revisions", http.StatusNotFound),
+		a.diffRevisions)
 }
 
 func (a *API) listRevisions(ctx context.Context, in *struct {
@@ -34,17 +28,11 @@ func (a *API) listRevisions(ctx context.Context, in *struct {
 	if err == nil && len(found) == 0 && in.Before == 0 {
 		err = fmt.Errorf("rule set %q: %w", in.RuleSet, rules.ErrNotFound)
 	}
-	if err != nil {
-		return nil, err
-	}
-	out := &admin.Revisions{Revisions: make([]admin.Entry, len(found))}
-	for i := range found {
-		out.Revisions[i] = admin.EntryOf(&found[i])
-	}
+	out := &admin.Revisions{Revisions: append([]rules.Entry{}, found...)}
 	if len(found) == in.Limit {
 		out.Next = found[len(found)-1].Revision
 	}
-	return out, nil
+	return out, err
 }
 
 // RevisionPath is a revision in a path.
@@ -53,25 +41,8 @@ type RevisionPath struct {
 	Revision int64 `path:"revision" minimum:"1" doc:"The revision."`
 }
 
-type revision struct {
-	admin.Entry
-	RuleSet *ruleSetDocument `json:"ruleSet,omitempty" doc:"The rule set; absent if this revision deleted it."`
-}
-
-func (a *API) getRevision(ctx context.Context, in *RevisionPath) (*revision, error) {
-	v, err := a.reader.Version(ctx, in.RuleSet, in.Revision)
-	if err != nil {
-		return nil, err
-	}
-	out := &revision{Entry: admin.EntryOf(&v.Entry)}
-	if v.RuleSet != nil {
-		doc, err := written[rules.RuleSetDocument](v.RuleSet)
-		if err != nil {
-			return nil, err
-		}
-		out.RuleSet = &doc
-	}
-	return out, nil
+func (a *API) getRevision(ctx context.Context, in *RevisionPath) (*rules.Version, error) {
+	return a.reader.Version(ctx, in.RuleSet, in.Revision)
 }
 
 func (a *API) restoreRevision(ctx context.Context, in *struct {
@@ -93,22 +64,4 @@ func (a *API) diffRevisions(ctx context.Context, in *struct {
 	To   int64 `query:"to" minimum:"0" maximum:"9007199254740991" doc:"The newer revision. The default is the current one."`
 }) (*admin.Diff, error) {
 	return admin.Compare(ctx, a.reader, in.RuleSet, in.From, in.To)
-}
-
-func (a *API) diffRuleSet(ctx context.Context, in *struct {
-	RuleSetPath
-	Body ruleSetDocument
-}) (*admin.Diff, error) {
-	set, err := a.parse(ctx, in.Body, in.RuleSet)
-	if err != nil {
-		return nil, err
-	}
-	now, err := a.current(ctx, in.RuleSet)
-	switch {
-	case errors.Is(err, rules.ErrNotFound):
-		now = new(rules.Version) // everything is new
-	case err != nil:
-		return nil, err
-	}
-	return admin.NewDiff(now.Revision, 0, now.RuleSet, set), nil
 }

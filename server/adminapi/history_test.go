@@ -30,7 +30,7 @@ func TestRevision_Read(t *testing.T) {
 	r := eventful(t)
 	for revision, want := range map[int]string{1: "[1]", 2: "[2]", 3: "gone", 4: "[4]", 5: "[4 5]", 6: "[6 5]"} {
 		var got struct {
-			admin.Entry
+			rules.Entry
 			RuleSet *struct {
 				Rules []struct{ Bands []struct{ Capacity int } }
 			} `json:"ruleSet"`
@@ -44,7 +44,7 @@ func TestRevision_Read(t *testing.T) {
 			}
 			is = fmt.Sprint(capacities)
 		}
-		if is != want || got.Revision != int64(revision) || got.ID != "mine" || got.Deleted != (want == "gone") || got.Author != "token:writer" {
+		if is != want || got.Revision != int64(revision) || got.RuleSetID != "mine" || got.Deleted != (want == "gone") || got.Author != "token:writer" {
 			t.Errorf("revision %d is %s, want %s: %+v", revision, is, want, got.Entry)
 		}
 	}

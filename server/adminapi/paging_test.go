@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/server/audit"
 	"github.com/fluxgate/fluxgate/server/config"
 )
@@ -67,9 +67,9 @@ func TestPaging_RuleSets(t *testing.T) {
 			"none": {tokenOne, nil},
 		} {
 			var got []string
-			for _, e := range walk[admin.Entry](t, r, "/v1/rule-sets", "ruleSets", "after", limit, "Authorization", "Bearer "+c.token) {
-				got = append(got, e.ID)
-				if e.Revision != 1 || e.Author != "token:writer" || e.At == nil {
+			for _, e := range walk[rules.Entry](t, r, "/v1/rule-sets", "ruleSets", "after", limit, "Authorization", "Bearer "+c.token) {
+				got = append(got, e.RuleSetID)
+				if e.Revision != 1 || e.Author != "token:writer" || e.At.IsZero() {
 					t.Errorf("an entry is %+v", e)
 				}
 			}
@@ -121,7 +121,7 @@ func TestPaging_Revisions(t *testing.T) {
 	}
 	for _, limit := range limits {
 		var got []int64
-		for _, e := range walk[admin.Entry](t, r, mine+"/revisions", "revisions", "before", limit) {
+		for _, e := range walk[rules.Entry](t, r, mine+"/revisions", "revisions", "before", limit) {
 			got = append(got, e.Revision)
 		}
 		if !slices.Equal(got, want) {

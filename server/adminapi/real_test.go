@@ -40,7 +40,7 @@ func TestExplain_RealRequest_NoRace(t *testing.T) {
 					_, err := r.rules.Put(t.Context(), set, rules.Change{Author: "test"})
 					do(t, err)
 					for j := range requests {
-						one := &reality{TB: t, engine: r.engine, client: client, met: met, req: m.request(set.ID()), again: j%10 == i%10}
+						one := &reality{TB: t, engine: r.engine, op: r.op, client: client, met: met, req: m.request(set.ID()), again: j%10 == i%10}
 						if one.compare(); t.Failed() {
 							t.Fatalf("request %+v\nrules %+v", one.req, slices.Collect(set.Rules()))
 						}
@@ -92,6 +92,7 @@ func (c *tally) enough(t *testing.T, all int, percent map[string]int) {
 // reality compares the explanation of one request with its decision.
 type reality struct {
 	testing.TB
+	op     *admin.Direct
 	engine *fluxgate.Engine
 	client *admin.Client
 	met    *tally
@@ -281,7 +282,7 @@ func (r *reality) sameBuckets(explained *admin.Explanation, d *fluxgate.Decision
 		left = append(left, fmt.Sprint(rule, label, remaining))
 	}
 	if r.again {
-		found, err := r.client.Buckets(r.Context(), r.req)
+		found, err := r.op.Buckets(r.Context(), r.req)
 		do(r, err)
 		for _, b := range found {
 			for _, band := range b.Bands {

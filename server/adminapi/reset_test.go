@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/fluxgate/fluxgate"
-	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/server/audit"
 	"github.com/fluxgate/fluxgate/store"
 )
@@ -61,29 +60,6 @@ func TestReset_Scope(t *testing.T) {
 			t.Errorf("the audit of a reset of %s has %+v", c.name, last)
 		}
 	}
-}
-
-// Counters are those of this server.
-func TestCounters_OfServer(t *testing.T) {
-	r := start(t, func(s *settings) {
-		s.counters = func(ruleSet string) []admin.Counter {
-			if ruleSet != "mine" {
-				return nil
-			}
-			return []admin.Counter{{Rule: "a", Decisions: map[string]uint64{"allowed": 7, "limited": 2}, NearLimit: 1}}
-		}
-	})
-	r.create(t, mine, setOf("mine", 5))
-	r.create(t, yours, setOf("yours", 5))
-	var got admin.Counters
-	r.send(t, http.MethodGet, mine+"/counters", "").want(t, http.StatusOK).into(t, &got)
-	if got.RuleSet != "mine" || got.Since.IsZero() || len(got.Rules) != 1 || got.Rules[0].Decisions["allowed"] != 7 || got.Rules[0].NearLimit != 1 {
-		t.Errorf("the counters are %+v", got)
-	}
-	if body := r.send(t, http.MethodGet, yours+"/counters", "").want(t, http.StatusOK).body; !strings.Contains(body, `"rules":[]`) {
-		t.Errorf("no counters are %s", body)
-	}
-	r.send(t, http.MethodGet, "/v1/rule-sets/none/counters", "").want(t, http.StatusNotFound)
 }
 
 // The key of a bucket resets it under its own rule set and rule only.

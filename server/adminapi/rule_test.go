@@ -1,13 +1,13 @@
 package adminapi_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // A rule is created, read, replaced and deleted.
@@ -17,10 +17,10 @@ func TestRule_Lifecycle(t *testing.T) {
 	const one = mine + "/rules/extra"
 	r.send(t, http.MethodGet, one, "").want(t, http.StatusNotFound)
 
-	created := r.send(t, http.MethodPost, mine+"/rules?comment=one+more", ruleOf("extra", 7), "If-Match", `"1"`).want(t, http.StatusCreated)
-	var entry admin.Entry
+	created := r.send(t, http.MethodPut, one+"?comment=one+more", ruleOf("extra", 7), "If-Match", `"1"`).want(t, http.StatusCreated)
+	var entry rules.Entry
 	created.into(t, &entry)
-	if entry.ID != "mine" || entry.Revision != 2 || entry.Comment != "one more" || created.header.Get("ETag") != `"2"` {
+	if entry.RuleSetID != "mine" || entry.Revision != 2 || entry.Comment != "one more" || created.header.Get("ETag") != `"2"` {
 		t.Errorf("created as %s %+v", created.header.Get("ETag"), entry)
 	}
 	capacity := func(want int) {
@@ -56,7 +56,7 @@ func TestRule_Lifecycle(t *testing.T) {
 // The first rule creates its rule set.
 func TestRule_First(t *testing.T) {
 	r := start(t)
-	r.send(t, http.MethodPost, mine+"/rules", ruleOf("a", 5), "If-None-Match", "*").want(t, http.StatusCreated)
+	r.send(t, http.MethodPut, mine+"/rules/a", ruleOf("a", 5), "If-None-Match", "*").want(t, http.StatusCreated)
 	r.send(t, http.MethodPut, yours+"/rules/b", ruleOf("b", 5), "If-None-Match", "*").want(t, http.StatusCreated)
 	r.send(t, http.MethodDelete, mine+"/rules/a", "", "If-Match", `"1"`).want(t, http.StatusOK)
 	if set, tag := r.read(t, mine); set.Len() != 0 || tag != `"2"` {
@@ -72,29 +72,28 @@ func TestRule_Invalid(t *testing.T) {
 	r := start(t)
 	r.create(t, mine, setOf("mine", 5, 6, 7))
 	r.create(t, yours, setOf("yours", 5))
-	const all, one = mine + "/rules", mine + "/rules/mine-1"
+	const added, one = mine + "/rules/new", mine + "/rules/mine-1"
 	for _, c := range []struct {
 		name, method, path, body string
 		status                   int
 		places                   string
 	}{
-		{"an existing id", http.MethodPost, all, ruleOf("mine-1", 5), http.StatusConflict, ""},
 		{"another id", http.MethodPut, one, ruleOf("mine-2", 5), http.StatusUnprocessableEntity, "body.id"},
 		{"no id", http.MethodPut, one, `{"bands":[{"capacity":1,"refill":"1s"}]}`, http.StatusUnprocessableEntity, "body.id"},
-		{"a new rule without an id", http.MethodPost, all, `{"bands":[{"capacity":1,"refill":"1s"}]}`, http.StatusUnprocessableEntity, "body.id"},
-		{"a capacity of 0", http.MethodPost, all, ruleOf("new", 0), http.StatusUnprocessableEntity, "body.bands[0].capacity"},
+		{"a new rule without an id", http.MethodPut, added, `{"bands":[{"capacity":1,"refill":"1s"}]}`, http.StatusUnprocessableEntity, "body.id"},
+		{"a capacity of 0", http.MethodPut, added, ruleOf("new", 0), http.StatusUnprocessableEntity, "body.bands[0].capacity"},
 		{"a capacity of 0 of an existing rule", http.MethodPut, one, ruleOf("mine-1", 0), http.StatusUnprocessableEntity, "body.bands[0].capacity"},
 		{
 			"several things", http.MethodPut, mine + "/rules/new", `{"id":"new","limitScope":"NOBODY","bands":[{"capacity":1,"refill":"1s"},{"capacity":-4,"refill":"1s"}],"methods":["G T"]}`,
 			http.StatusUnprocessableEntity, "body.methods[0] body.bands[1].capacity body.limitScope",
 		},
-		{"another rule set", http.MethodPost, all, `{"id":"new","ruleSetId":"yours","bands":[{"capacity":1,"refill":"1s"}]}`, http.StatusUnprocessableEntity, "body.ruleSetId"},
-		{"an unknown field", http.MethodPost, all, `{"id":"new","capacity":5}`, http.StatusUnprocessableEntity, "body.capacity body.bands"},
-		{"a field of another type", http.MethodPost, all, `{"id":"new","bands":7}`, http.StatusUnprocessableEntity, "body.bands"},
-		{"a list", http.MethodPost, all, `[` + ruleOf("new", 5) + `]`, http.StatusBadRequest, ""},
-		{"nothing", http.MethodPost, all, `null`, http.StatusBadRequest, ""},
+		{"another rule set", http.MethodPut, added, `{"id":"new","ruleSetId":"yours","bands":[{"capacity":1,"refill":"1s"}]}`, http.StatusUnprocessableEntity, "body.ruleSetId"},
+		{"an unknown field", http.MethodPut, added, `{"id":"new","capacity":5}`, http.StatusUnprocessableEntity, "body.capacity body.bands"},
+		{"a field of another type", http.MethodPut, added, `{"id":"new","bands":7}`, http.StatusUnprocessableEntity, "body.bands"},
+		{"a list", http.MethodPut, added, `[` + ruleOf("new", 5) + `]`, http.StatusBadRequest, ""},
+		{"nothing", http.MethodPut, added, `null`, http.StatusBadRequest, ""},
 		{"a truncated rule", http.MethodPut, one, ruleOf("mine-1", 5)[:20], http.StatusBadRequest, ""},
-		{"two rules", http.MethodPost, all, ruleOf("new", 5) + ruleOf("newer", 5), http.StatusBadRequest, ""},
+		{"two rules", http.MethodPut, added, ruleOf("new", 5) + ruleOf("newer", 5), http.StatusBadRequest, ""},
 	} {
 		p := r.send(t, c.method, c.path, c.body, "If-Match", "*").want(t, c.status).problem(t)
 		var places []string
@@ -150,41 +149,5 @@ func TestRuleSet_Validate(t *testing.T) {
 	}
 	if p := r.send(t, http.MethodPut, mine, setOf("yours", 5), "If-None-Match", "*").want(t, http.StatusUnprocessableEntity).problem(t); p.Errors[0].Location != "body.id" {
 		t.Errorf("another id than in the path: %+v", p)
-	}
-}
-
-// A proposed rule set is compared without being saved.
-func TestRuleSet_DiffUnsaved(t *testing.T) {
-	r := start(t)
-	diff := func(body string) (d admin.Diff) {
-		t.Helper()
-		r.send(t, http.MethodPost, mine+"/diff", body, "Authorization", "Bearer "+tokenRead).want(t, http.StatusOK).into(t, &d)
-		return d
-	}
-	text := func(d admin.Diff) string {
-		raw, err := json.Marshal(d)
-		do(t, err)
-		return string(raw)
-	}
-	const added = `{"rule":"mine-0","change":"added","fields":[{"path":"bands[day]","after":{"capacity":5,"refill":"1d"}}]}`
-	if got := text(diff(setOf("mine", 5))); got != `{"from":0,"changes":[`+added+`]}` {
-		t.Errorf("with no rule set it differs by %s", got)
-	}
-	r.create(t, mine, setOf("mine", 5))
-	if got := text(diff(setOf("mine", 5))); got != `{"from":1,"changes":[]}` {
-		t.Errorf("with itself it differs by %s", got)
-	}
-	if got := text(diff(setOf("mine", 9))); got != `{"from":1,"changes":[{"rule":"mine-0","change":"changed","fields":[{"path":"bands[day].capacity","before":5,"after":9}]}]}` {
-		t.Errorf("with another it differs by %s", got)
-	}
-	r.send(t, http.MethodDelete, mine, "", "If-Match", "*").want(t, http.StatusOK)
-	if got := text(diff(setOf("mine", 5))); got != `{"from":0,"changes":[`+added+`]}` {
-		t.Errorf("with a deleted rule set it differs by %s", got)
-	}
-	r.send(t, http.MethodPost, mine+"/diff", setOf("yours", 5)).want(t, http.StatusUnprocessableEntity)
-	r.send(t, http.MethodPost, mine+"/diff", setOf("mine", 0)).want(t, http.StatusUnprocessableEntity)
-	r.send(t, http.MethodPost, mine+"/diff", `{`).want(t, http.StatusBadRequest)
-	if history, err := r.rules.History(t.Context(), "mine", 0, 0); err != nil || len(history) != 2 {
-		t.Errorf("%d revisions (%v)", len(history), err)
 	}
 }

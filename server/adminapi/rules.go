@@ -19,13 +19,10 @@ import (
 func (a *API) registerRules() {
 	const all, one = "/v1/rule-sets/{ruleSet}/rules", "/v1/rule-sets/{ruleSet}/rules/{rule}"
 	register(a, a.get(all, "list-rules", tagRuleSets, "List the rules of a rule set", http.StatusNotFound), a.listRules)
-	create := a.documented(config.RoleWrite, http.MethodPost, all, "create-rule", "Add a rule")
-	create.DefaultStatus, create.MaxBodyBytes = http.StatusCreated, maxRule
-	register(a, create, a.createRule)
 	register(a, a.get(one, "get-rule", tagRuleSets, "Read a rule", http.StatusNotFound), a.getRule)
 	put := a.documented(config.RoleWrite, http.MethodPut, one, "put-rule", "Add or replace a rule")
 	put.MaxBodyBytes = maxRule
-	also(&put, http.StatusCreated, "Entry")
+	alsoCreated(&put)
 	register(a, put, a.putRule)
 	register(a, a.edit(http.MethodDelete, one, "delete-rule", tagRuleSets, "Delete a rule"), a.deleteRule)
 }
@@ -42,9 +39,9 @@ type RulePath struct {
 type rulesOut struct {
 	ETag string `header:"ETag" doc:"The revision, to base a change on."`
 	Body struct {
-		Revision int64          `json:"revision" doc:"Their revision."`
-		Rules    []ruleDocument `json:"rules" nullable:"false" doc:"Rules in the order they are evaluated."`
-		Next     int            `json:"next,omitempty" doc:"The value of offset for the next page; absent on the last."`
+		Revision int64        `json:"revision" doc:"Their revision."`
+		Rules    []rules.Rule `json:"rules" nullable:"false" doc:"Rules in the order they are evaluated."`
+		Next     int          `json:"next,omitempty" doc:"The value of offset for the next page; absent on the last."`
 	} `nameHint:"Rules"`
 }
 
@@ -58,28 +55,19 @@ func (a *API) listRules(ctx context.Context, in *struct {
 		return nil, err
 	}
 	out := &rulesOut{ETag: tag(v.Revision)}
-	out.Body.Revision, out.Body.Rules = v.Revision, []ruleDocument{}
-	i := 0
-	for rule := range v.RuleSet.Rules() {
-		if i++; i <= in.Offset {
-			continue
-		}
-		if len(out.Body.Rules) == in.Limit {
-			out.Body.Next = in.Offset + in.Limit
-			break
-		}
-		doc, err := written[rules.RuleDocument](rule)
-		if err != nil {
-			return nil, err
-		}
-		out.Body.Rules = append(out.Body.Rules, doc)
+	all := slices.Collect(v.RuleSet.Rules())
+	first := min(in.Offset, len(all))
+	end := min(len(all)-first, in.Limit) + first
+	out.Body.Revision, out.Body.Rules = v.Revision, append([]rules.Rule{}, all[first:end]...)
+	if end < len(all) {
+		out.Body.Next = end
 	}
 	return out, nil
 }
 
 type ruleOut struct {
 	ETag string `header:"ETag" doc:"The revision of its rule set, to base a change on."`
-	Body ruleDocument
+	Body rules.Rule
 }
 
 func (a *API) getRule(ctx context.Context, in *RulePath) (*ruleOut, error) {
@@ -91,46 +79,26 @@ func (a *API) getRule(ctx context.Context, in *RulePath) (*ruleOut, error) {
 	if !ok {
 		return nil, noRule(in.Rule)
 	}
-	doc, err := written[rules.RuleDocument](rule)
-	return &ruleOut{ETag: tag(v.Revision), Body: doc}, err
+	return &ruleOut{ETag: tag(v.Revision), Body: rule}, nil
 }
 
 func noRule(id string) error { return fmt.Errorf("rule %q: %w", id, fluxgate.ErrNoRule) }
-
-func (a *API) createRule(ctx context.Context, in *struct {
-	RuleSetPath
-	Condition
-	Body ruleDocument
-}) (*saved, error) {
-	return a.storeRule(ctx, in.RuleSet, &in.Condition, in.Body, "")
-}
 
 func (a *API) putRule(ctx context.Context, in *struct {
 	RulePath
 	Condition
 	Body ruleDocument
 }) (*saved, error) {
-	return a.storeRule(ctx, in.RuleSet, &in.Condition, in.Body, in.Rule)
-}
-
-// storeRule adds or replaces the rule with an id. If the id is empty, it only adds a rule.
-func (a *API) storeRule(ctx context.Context, ruleSet string, on *Condition, doc ruleDocument, id string) (*saved, error) {
 	added := false
-	out, err := a.change(ctx, ruleSet, on, func(before *rules.Set) (*rules.Set, error) {
-		rule, err := parseRule(doc, ruleSet, id)
+	out, err := a.change(ctx, in.RuleSet, &in.Condition, func(before *rules.Set) (*rules.Set, error) {
+		rule, err := parseRule(in.Body, in.RuleSet, in.Rule)
 		if err != nil {
 			return nil, err
 		}
-		attemptOf(ctx).record.Rule = rule.ID
-		return edited(before, ruleSet, func(all []rules.Rule) ([]rules.Rule, int, error) {
+		return edited(before, in.RuleSet, func(all []rules.Rule) ([]rules.Rule, int, error) {
 			i := slices.IndexFunc(all, func(r rules.Rule) bool { return r.ID == rule.ID })
-			switch {
-			case i < 0:
-				added = true
+			if added = i < 0; added {
 				return append(all, rule), len(all), nil
-			case id == "":
-				exists := fmt.Sprintf("rule %q exists already: replace it with PUT", rule.ID)
-				return nil, 0, admin.NewProblem(http.StatusConflict, admin.KindConflict, exists)
 			}
 			all[i] = rule
 			return all, i, nil
@@ -177,7 +145,7 @@ func indexOf(set *rules.Set, rule string) int {
 	return slices.IndexFunc(slices.Collect(set.Rules()), func(r rules.Rule) bool { return r.ID == rule })
 }
 
-// parseRule parses a rule that was sent for a rule set, under an id if it has one. It is
+// parseRule parses a rule that was sent for a rule set, under an id. It is
 // first validated as a rule set of its own, to return all of its problems.
 func parseRule(doc ruleDocument, ruleSet, id string) (rules.Rule, error) {
 	dec := json.NewDecoder(bytes.NewReader(doc))
@@ -195,7 +163,7 @@ func parseRule(doc ruleDocument, ruleSet, id string) (rules.Rule, error) {
 	for rule := range set.Rules() {
 		sent = rule
 	}
-	if id != "" && sent.ID != id {
+	if sent.ID != id {
 		return rules.Rule{}, otherID(ruleSet, id)
 	}
 	return sent, nil

@@ -16,11 +16,9 @@ import (
 func (a *API) registerRuleSets() {
 	const one = "/v1/rule-sets/{ruleSet}"
 	answer(a, a.get("/v1/rule-sets", "list-rule-sets", tagRuleSets, "List the rule sets"), a.listRuleSets)
-	get := a.get(one, "get-rule-set", tagRuleSets, "Read a rule set", http.StatusNotFound)
-	also(&get, http.StatusNotModified, "")
-	register(a, get, a.getRuleSet)
+	register(a, a.get(one, "get-rule-set", tagRuleSets, "Read a rule set", http.StatusNotFound), a.getRuleSet)
 	put := a.documented(config.RoleWrite, http.MethodPut, one, "put-rule-set", "Create or replace a rule set")
-	also(&put, http.StatusCreated, "Entry")
+	alsoCreated(&put)
 	register(a, put, a.putRuleSet)
 	register(a, a.edit(http.MethodDelete, one, "delete-rule-set", tagRuleSets, "Delete a rule set; its history stays"), a.deleteRuleSet)
 	answer(a, a.documented(config.RoleRead, http.MethodPost, "/v1/validate", "validate-rule-set",
@@ -48,18 +46,12 @@ func (a *API) listRuleSets(ctx context.Context, in *struct {
 	Page
 	After string `query:"after" maxLength:"64" doc:"The last rule set of the previous page."`
 }) (*admin.Entries, error) {
-	out := &admin.Entries{RuleSets: []admin.Entry{}}
 	found, err := a.visible(ctx, callerOf(ctx).who, in.After, in.Limit)
-	if err != nil {
-		return nil, err
-	}
-	for i := range found {
-		out.RuleSets = append(out.RuleSets, admin.EntryOf(&found[i]))
-	}
+	out := &admin.Entries{RuleSets: append([]rules.Entry{}, found...)}
 	if len(found) == in.Limit {
 		out.Next = found[len(found)-1].RuleSetID
 	}
-	return out, nil
+	return out, err
 }
 
 // visible returns a page of the rule sets that a caller may see. The page does not show
@@ -85,26 +77,16 @@ func (a *API) visible(ctx context.Context, who *access.Identity, after string, l
 }
 
 type ruleSetOut struct {
-	Status int
-	ETag   string `header:"ETag" doc:"The revision, to base a change on."`
-	Body   ruleSetDocument
+	ETag string `header:"ETag" doc:"The revision, to base a change on."`
+	Body *rules.Set
 }
 
-func (a *API) getRuleSet(ctx context.Context, in *struct {
-	RuleSetPath
-	IfNoneMatch string `header:"If-None-Match" doc:"The ETag that the client has: if it is current the answer is 304."`
-}) (*ruleSetOut, error) {
+func (a *API) getRuleSet(ctx context.Context, in *RuleSetPath) (*ruleSetOut, error) {
 	v, err := a.current(ctx, in.RuleSet)
 	if err != nil {
 		return nil, err
 	}
-	out := &ruleSetOut{Status: http.StatusOK, ETag: tag(v.Revision)}
-	if unchanged(in.IfNoneMatch, v.Revision) {
-		out.Status = http.StatusNotModified
-		return out, nil
-	}
-	out.Body, err = written[rules.RuleSetDocument](v.RuleSet)
-	return out, err
+	return &ruleSetOut{ETag: tag(v.Revision), Body: v.RuleSet}, nil
 }
 
 // current returns a rule set at its current revision.

@@ -52,7 +52,6 @@ func TestSecret_NotShown(t *testing.T) {
 		{mine, `{"id":"mine","rules":[` + rule(`"apiKeys":["`+key+`"],"hosts":["two"]`) + `]}`, http.StatusOK},
 		{mine, `{"id":"mine","rules":[` + rule(`"apiKeys":["`+key+`"],"hosts":["b a d"]`) + `]}`, http.StatusUnprocessableEntity},
 		{mine, `{"id":"mine","rules":[` + rule(`"apiKeys":["`+key+`"]`), http.StatusBadRequest},
-		{mine + "/diff", `{"id":"mine","rules":[` + rule(`"apiKeys":["`+key+`"]`) + `]}`, http.StatusOK},
 		{"/v1/validate", `{"id":"mine","rules":[` + rule(`"apiKeys":["`+key+`"],"users":[""]`) + `]}`, http.StatusOK},
 	} {
 		method := http.MethodPost

@@ -25,12 +25,11 @@ func TestTenant_OtherRuleSets(t *testing.T) {
 		headers            []string
 	}{
 		{http.MethodPut, mine, strings.ReplaceAll(setOf("mine", 5), "mine-0", "zzz-secret-0"), []string{"If-Match", `"1"`}},
-		{http.MethodPost, mine + "/rules", ruleOf("zzz-secret-0", 5), []string{"If-Match", `"1"`}},
-		{http.MethodPost, mine + "/diff", strings.ReplaceAll(setOf("mine", 5), "mine-0", "zzz-secret-0"), nil},
+		{http.MethodPut, mine + "/rules/zzz-secret-0", ruleOf("zzz-secret-0", 5), []string{"If-Match", `"1"`}},
 		{http.MethodPost, "/v1/validate", strings.ReplaceAll(setOf("mine", 5), "mine-0", "zzz-secret-0"), nil},
 		{http.MethodGet, "/v1/audit", "", nil},
 		{http.MethodGet, "/v1/whoami", "", nil},
-		{http.MethodGet, "/v1/live?scope=server", "", nil},
+		{http.MethodGet, "/v1/live", "", nil},
 		{http.MethodGet, "/v1/fleet", "", nil},
 		{http.MethodGet, "/v1/callers?outcome=allowed", "", nil},
 	}

@@ -80,8 +80,8 @@ func TestUnavailable_DetailsInLog(t *testing.T) {
 	asked := 0
 	for path, body := range map[string]string{
 		"GET /v1/rule-sets": "", "GET " + mine: "", "GET " + mine + "/rules": "", "GET " + mine + "/rules/mine-0": "", "GET " + mine + "/revisions": "",
-		"GET " + mine + "/revisions/1": "", "GET " + mine + "/diff": "", "POST " + mine + "/diff": setOf("mine", 6),
-		"PUT " + mine: setOf("mine", 6), "DELETE " + mine: "", "POST " + mine + "/rules": ruleOf("new", 5), "PUT " + mine + "/rules/mine-0": ruleOf("mine-0", 6),
+		"GET " + mine + "/revisions/1": "", "GET " + mine + "/diff": "",
+		"PUT " + mine: setOf("mine", 6), "DELETE " + mine: "", "PUT " + mine + "/rules/new": ruleOf("new", 5), "PUT " + mine + "/rules/mine-0": ruleOf("mine-0", 6),
 		"DELETE " + mine + "/rules/mine-0": "", "POST " + mine + "/revisions/1/restore": "",
 		"POST " + mine + "/buckets/peek": `{"request":{}}`, "POST " + mine + "/buckets/reset": `{"all":true}`,
 	} {

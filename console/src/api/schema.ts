@@ -142,23 +142,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/v1/rule-sets/{ruleSet}/counters": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /** Show how often each rule has decided on this server */
-        get: operations["list-counters"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/v1/rule-sets/{ruleSet}/diff": {
         parameters: {
             query?: never;
@@ -169,8 +152,7 @@ export interface paths {
         /** Compare two revisions */
         get: operations["diff-revisions"];
         put?: never;
-        /** Compare a rule set with the current revision, without saving it */
-        post: operations["diff-rule-set"];
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -308,8 +290,7 @@ export interface paths {
         /** List the rules of a rule set */
         get: operations["list-rules"];
         put?: never;
-        /** Add a rule */
-        post: operations["create-rule"];
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -588,35 +569,6 @@ export interface components {
             /** @description The rule set. */
             ruleSet: string;
         };
-        Counter: {
-            /** @description By outcome: allowed, limited, denied, exempt and others. */
-            decisions: {
-                [key: string]: number;
-            };
-            /**
-             * Format: int64
-             * @description Allowed requests that left at most a fifth of the band.
-             */
-            nearLimit?: number;
-            /** @description The rule; other means all rules that are not counted separately. */
-            rule: string;
-            /**
-             * Format: int64
-             * @description Requests that it would have rejected if it were enforced.
-             */
-            shadowRejected?: number;
-        };
-        Counters: {
-            /** @description The rule set. */
-            ruleSet: string;
-            /** @description The rules that have decided. */
-            rules: components["schemas"]["Counter"][];
-            /**
-             * Format: date-time
-             * @description When this server started counting.
-             */
-            since: string;
-        };
         Decision: {
             /** @description Whether the request may pass. */
             allowed: boolean;
@@ -694,7 +646,7 @@ export interface components {
             from: number;
             /**
              * Format: int64
-             * @description The newer revision; absent if it is not saved.
+             * @description The newer revision.
              */
             to?: number;
         };
@@ -779,12 +731,7 @@ export interface components {
             problem?: string;
             /** @description Rules with requests in the last 10 seconds, the most limited first. */
             rules: components["schemas"]["RuleRates"][];
-            /**
-             * @description What the numbers are of: all servers or this one.
-             * @enum {string}
-             */
-            scope: "fleet" | "server";
-            /** @description The last minutes. */
+            /** @description The last two minutes. */
             series: components["schemas"]["Series"];
             /**
              * Format: int64
@@ -1057,28 +1004,6 @@ export interface components {
             rule?: string;
             /** @description The rule set. */
             ruleSet?: string;
-        };
-        Revision: {
-            /**
-             * Format: date-time
-             * @description When.
-             */
-            at?: string;
-            /** @description The author. */
-            author?: string;
-            /** @description The reason. */
-            comment?: string;
-            /** @description This revision deleted the rule set. */
-            deleted?: boolean;
-            /** @description The rule set. */
-            id: string;
-            /**
-             * Format: int64
-             * @description Its revision. The ETag is the same in quotes.
-             */
-            revision: number;
-            /** @description The rule set; absent if this revision deleted it. */
-            ruleSet?: components["schemas"]["RuleSetDocument"];
         };
         Revisions: {
             /**
@@ -1371,6 +1296,28 @@ export interface components {
             shadow?: boolean;
             /** @description Why it does not: disabled, expired, ended, group, reading, or a condition such as host. */
             why?: string;
+        };
+        Version: {
+            /**
+             * Format: date-time
+             * @description When.
+             */
+            at?: string;
+            /** @description The author. */
+            author?: string;
+            /** @description The reason. */
+            comment?: string;
+            /** @description This revision deleted the rule set. */
+            deleted?: boolean;
+            /** @description The rule set. */
+            id: string;
+            /**
+             * Format: int64
+             * @description Its revision. The ETag is the same in quotes.
+             */
+            revision: number;
+            /** @description The rule set; absent if this revision deleted it. */
+            ruleSet?: components["schemas"]["RuleSetDocument"];
         };
         Warning: {
             /**
@@ -1703,14 +1650,8 @@ export interface operations {
             query?: {
                 /** @description Only this rule set. */
                 ruleSet?: string;
-                /** @description Only this rule; needs ruleSet. */
-                rule?: string;
-                /** @description The most entries to return. */
+                /** @description The most rules to return. */
                 limit?: number;
-                /** @description All servers (default), or this one, as for rules and hours of rule sets. */
-                scope?: "fleet" | "server";
-                /** @description The last two minutes, or the last hour of the servers that run now. */
-                range?: "2m" | "1h";
             };
             header?: never;
             path?: never;
@@ -1847,10 +1788,7 @@ export interface operations {
     "get-rule-set": {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The ETag that the client has: if it is current the answer is 304. */
-                "If-None-Match"?: string;
-            };
+            header?: never;
             path: {
                 /** @description The rule set. */
                 ruleSet: string;
@@ -1868,13 +1806,6 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["RuleSetDocument"];
                 };
-            };
-            /** @description Not Modified */
-            304: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
             };
             /** @description Unauthorized */
             401: {
@@ -2362,83 +2293,6 @@ export interface operations {
             };
         };
     };
-    "list-counters": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /** @description The rule set. */
-                ruleSet: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description OK */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Counters"];
-                };
-            };
-            /** @description Unauthorized */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Forbidden */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not Found */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Unprocessable Entity */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Too Many Requests */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Service Unavailable */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
     "diff-revisions": {
         parameters: {
             query?: {
@@ -2485,87 +2339,6 @@ export interface operations {
             };
             /** @description Not Found */
             404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Unprocessable Entity */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Too Many Requests */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Service Unavailable */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    "diff-rule-set": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /** @description The rule set. */
-                ruleSet: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["RuleSetDocument"];
-            };
-        };
-        responses: {
-            /** @description OK */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Diff"];
-                };
-            };
-            /** @description Unauthorized */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Forbidden */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Request Entity Too Large */
-            413: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3241,7 +3014,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Revision"];
+                    "application/json": components["schemas"]["Version"];
                 };
             };
             /** @description Unauthorized */
@@ -3482,143 +3255,6 @@ export interface operations {
             };
             /** @description Unprocessable Entity */
             422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Too Many Requests */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Service Unavailable */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    "create-rule": {
-        parameters: {
-            query?: {
-                /** @description The reason, for the history. */
-                comment?: string;
-                /** @description Make the change although overrides do not fit, or a server does not understand the new rules. */
-                force?: boolean;
-            };
-            header?: {
-                /** @description The ETag of the rule set that the change is based on, or * for the current one. */
-                "If-Match"?: string;
-                /** @description With * the rule set must not exist. */
-                "If-None-Match"?: string;
-            };
-            path: {
-                /** @description The rule set. */
-                ruleSet: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["RuleDocument"];
-            };
-        };
-        responses: {
-            /** @description Created */
-            201: {
-                headers: {
-                    ETag?: string;
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Entry"];
-                };
-            };
-            /** @description Bad Request */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Unauthorized */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Forbidden */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not Found */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Conflict */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Precondition Failed */
-            412: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Request Entity Too Large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Unprocessable Entity */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Precondition Required */
-            428: {
                 headers: {
                     [name: string]: unknown;
                 };

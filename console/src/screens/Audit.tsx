@@ -55,7 +55,6 @@ export function Audit() {
 const operations: { [id: string]: string } = {
   "put-rule-set": "Save rule set",
   "delete-rule-set": "Delete rule set",
-  "create-rule": "Add rule",
   "put-rule": "Save rule",
   "delete-rule": "Delete rule",
   "restore-revision": "Restore revision",

@@ -39,10 +39,8 @@ func main() {
 	created, err := c.PutRuleSetWithResponse(ctx, "api", &PutRuleSetParams{IfNoneMatch: to("*"), Comment: to("the first")}, RuleSetDocument{Id: "api", Rules: []RuleDocument{rule(2)}})
 	must(err, created.JSON201 != nil && created.JSON201.Revision == 1, "created")
 
-	read, err := c.GetRuleSetWithResponse(ctx, "api", &GetRuleSetParams{})
+	read, err := c.GetRuleSetWithResponse(ctx, "api")
 	must(err, read.JSON200 != nil && (*read.JSON200).Rules[0].Id == "per-user" && read.HTTPResponse.Header.Get("ETag") == `"1"`, "read")
-	same, err := c.GetRuleSetWithResponse(ctx, "api", &GetRuleSetParams{IfNoneMatch: to(`"1"`)})
-	must(err, same.StatusCode() == http.StatusNotModified, "read again")
 
 	explained, err := c.ExplainDecisionWithResponse(ctx, "api", &ExplainDecisionParams{}, Request{UserId: to("ada"), Path: to("/")})
 	must(err, explained.JSON200 != nil && explained.JSON200.Decision.Allowed && explained.JSON200.Rules[0].Applies, "explained")
@@ -55,7 +53,7 @@ func main() {
 	must(err, late.ApplicationproblemJSON412 != nil && late.ApplicationproblemJSON412.Conflict.Current == 2 && len(*late.ApplicationproblemJSON412.Conflict.Changes) == 1,
 		"a conflict has the changes")
 
-	added, err := c.CreateRuleWithResponse(ctx, "api", &CreateRuleParams{IfMatch: to(`"2"`)}, RuleDocument{Id: "health", Path: to("/healthz"), Action: to(RuleDocumentAction("allow")), Priority: to(int64(9))})
+	added, err := c.PutRuleWithResponse(ctx, "api", "health", &PutRuleParams{IfMatch: to(`"2"`)}, RuleDocument{Id: "health", Path: to("/healthz"), Action: to(RuleDocumentAction("allow")), Priority: to(int64(9))})
 	must(err, added.JSON201 != nil && added.JSON201.Revision == 3, "a rule is added")
 	listed, err := c.ListRulesWithResponse(ctx, "api", &ListRulesParams{})
 	must(err, listed.JSON200 != nil && len(listed.JSON200.Rules) == 2, "listed")
