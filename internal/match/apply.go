@@ -22,7 +22,8 @@ func (m *Matcher) appendApplying(dst []int32, candidates []candidate, q *query) 
 		}
 		last = i
 		r := &m.rules[i]
-		if r.group != none && displaced(marks, r) {
+		// An enforced rule leaves no room in its group, a shadow one none for other shadow rules.
+		if r.group != none && (marks[2*r.group] || r.shadow && marks[mark(r)]) {
 			continue
 		}
 		if !c.proven() {
@@ -39,12 +40,6 @@ func (m *Matcher) appendApplying(dst []int32, candidates []candidate, q *query) 
 		}
 	}
 	return dst
-}
-
-// displaced reports whether a rule that matched before leaves no room for r in its
-// group: an enforced one for any, a shadow one for other shadow rules.
-func displaced(marks map[int32]bool, r *rule) bool {
-	return marks[2*r.group] || r.shadow && marks[mark(r)]
 }
 
 // mark is the mark a rule leaves when it applies.

@@ -77,29 +77,15 @@ func (c *conditions) excludes(q *query) bool {
 
 func (c *conditions) hasMethod(method string) bool {
 	for _, m := range c.methods {
-		if equalUpper(method, m) || m == "GET" && equalUpper(method, "HEAD") {
+		if sameMethod(method, m) || m == "GET" && sameMethod(method, "HEAD") {
 			return true
 		}
 	}
 	return false
 }
 
-// equalUpper reports whether s, with ASCII letters in upper case, equals upper.
-func equalUpper(s, upper string) bool {
-	if len(s) != len(upper) {
-		return false
-	}
-	for i := range len(s) {
-		c := s[i]
-		if 'a' <= c && c <= 'z' {
-			c -= 'a' - 'A'
-		}
-		if c != upper[i] {
-			return false
-		}
-	}
-	return true
-}
+// sameMethod compares without regard to case. Letters beyond ASCII that are folded to one are longer.
+func sameMethod(a, b string) bool { return len(a) == len(b) && strings.EqualFold(a, b) }
 
 // A Condition is what a rule asks for of a request beside its path. One without values
 // holds for every request. Any order will do. Package rules has validated its values.

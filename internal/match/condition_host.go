@@ -4,9 +4,6 @@ import (
 	"strings"
 )
 
-// maxHostBytes is the length of the longest host name there is.
-const maxHostBytes = 253
-
 // hostName returns the name in a Host header: without port, without the brackets
 // of an IPv6 address, without the dot that ends a full name.
 func hostName(host string) string {
@@ -23,29 +20,15 @@ func hostName(host string) string {
 	return strings.TrimSuffix(host, ".")
 }
 
-func hasUpper(s string) bool {
-	for i := range len(s) {
-		if 'A' <= s[i] && s[i] <= 'Z' {
-			return true
+// plainHost returns the name in a Host header in lower case. Host names have ASCII letters only.
+func plainHost(host string) string {
+	return strings.Map(func(r rune) rune {
+		if 'A' <= r && r <= 'Z' {
+			r += 'a' - 'A'
 		}
-	}
-	return false
+		return r
+	}, hostName(host))
 }
-
-// appendLower appends s with ASCII letters in lower case: host names know no others.
-func appendLower(dst []byte, s string) []byte {
-	for i := range len(s) {
-		c := s[i]
-		if 'A' <= c && c <= 'Z' {
-			c += 'a' - 'A'
-		}
-		dst = append(dst, c)
-	}
-	return dst
-}
-
-// plainHost returns the name in a Host header in lower case.
-func plainHost(host string) string { return string(appendLower(nil, hostName(host))) }
 
 // parseHosts returns the hosts of a rule as they are kept: names in lower case, and
 // ".example.com" for "*.example.com". No name begins with a dot.

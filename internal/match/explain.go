@@ -83,40 +83,29 @@ func (x *Explanation) add(verdicts []Verdict, final bool) {
 
 // explainReading is Explain for one reading of the path.
 func (m *Matcher) explainReading(q *query) (verdicts []Verdict, final bool) {
-	reached := make(map[int32]bool)
-	for _, leaf := range m.appendLeaves(nil, q) {
-		reached[leaf] = true
-	}
-	onPath := func(leaf int32) bool { return reached[leaf] }
+	applying, leaves := m.match(q, nil), m.appendLeaves(nil, q)
+	onPath := func(leaf int32) bool { return slices.Contains(leaves, leaf) }
 	verdicts = make([]Verdict, len(m.rules))
-	marked := make(map[int32]int) // the rule that left each mark of a group
-	end := -1
 	for i := range m.rules {
 		r, v := &m.rules[i], &verdicts[i]
 		v.By = -1
+		if _, applies := slices.BinarySearch(applying, int32(i)); applies {
+			continue
+		}
 		if !slices.ContainsFunc(m.leaves[i], onPath) {
 			v.Obstacle = ObstaclePath
 		} else if r.when != nil {
 			v.Obstacle, v.Name = r.when.obstacle(q)
 		}
-		if !v.Applies() {
+		if v.Obstacle != "" {
 			continue
 		}
-		by, displaced := marked[2*r.group]
-		if !displaced && r.shadow {
-			by, displaced = marked[mark(r)]
-		}
-		switch {
-		case r.group != none && displaced:
-			v.Obstacle, v.By = ObstacleGroup, by
-		case end >= 0:
-			v.Obstacle, v.By = ObstacleEnded, end
-		default:
-			marked[mark(r)] = i
-			if r.final && !r.shadow {
-				end = i
+		v.Obstacle, v.By = ObstacleEnded, int(applying[len(applying)-1])
+		for _, by := range applying { // an enforced rule comes after the shadow rule of its group
+			if other := &m.rules[by]; int(by) < i && r.group != none && other.group == r.group && (r.shadow || !other.shadow) {
+				v.Obstacle, v.By = ObstacleGroup, int(by)
 			}
 		}
 	}
-	return verdicts, end >= 0
+	return verdicts, ends(m.rules, applying)
 }

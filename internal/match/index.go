@@ -15,7 +15,7 @@ type index struct {
 	leaves  []leaf
 	anchors []anchor
 	values  edges // (anchor, value) → list
-	lists   []candidate
+	lists   [][]candidate
 	// descriptors has the rules that are filed under their descriptor.
 	descriptors descriptorTrie
 }
@@ -39,13 +39,8 @@ func newCandidate(rule int32, proven bool) candidate {
 func (c candidate) rule() int32  { return int32(c) >> 1 }
 func (c candidate) proven() bool { return c&1 == 0 }
 
-// A list says where candidates are: from 0 up it is the position in index.lists of
-// their number, which they follow; below none it is the only candidate itself, since
-// most lists have one.
+// A list is the position of candidates in index.lists, or none.
 type list = int32
-
-func listOfOne(c candidate) list { return none - 1 - list(c) }
-func onlyOne(l list) candidate   { return candidate(none - 1 - l) }
 
 // An anchor is a condition under whose values rules are filed at one leaf.
 type anchor struct {
@@ -186,12 +181,8 @@ func (x *index) appendValue(dst []candidate, id int32, value string) []candidate
 }
 
 func (x *index) appendList(dst []candidate, l list) []candidate {
-	switch {
-	case l == none:
+	if l == none {
 		return dst
-	case l < none:
-		return append(dst, onlyOne(l))
 	}
-	from := l + 1
-	return append(dst, x.lists[from:from+int32(x.lists[l])]...)
+	return append(dst, x.lists[l]...)
 }

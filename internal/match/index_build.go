@@ -142,16 +142,11 @@ func leastShared(choices []choice, shared map[anchorValue]int) choice {
 }
 
 func (b *indexBuilder) addList(candidates []candidate) list {
-	switch len(candidates) {
-	case 0:
+	if len(candidates) == 0 {
 		return none
-	case 1:
-		return listOfOne(candidates[0])
 	}
-	start := list(len(b.index.lists))
-	b.index.lists = append(b.index.lists, candidate(len(candidates)))
-	b.index.lists = append(b.index.lists, candidates...)
-	return start
+	b.index.lists = append(b.index.lists, slices.Clone(candidates))
+	return list(len(b.index.lists) - 1)
 }
 
 // build returns the index. The builder is used up.

@@ -169,15 +169,15 @@ type Matches struct {
 //
 // The request is not changed and not kept. If dst has room, no ordinary request
 // allocates. One does that has more than 512 bytes of API key, 1,024 of readings, more
-// than 64 candidates, rules of more than 8 groups, or an upper-case path where rules ignore
-// case.
+// than 64 candidates, rules of more than 8 groups, an upper-case path where rules ignore case,
+// or an upper-case host.
 func (m *Matcher) Match(req *Request, dst []int32) Matches {
 	q := query{req: req, ip: plainAddr(req.IP)}
 	if m.hosts {
-		q.host = hostName(req.Host)
+		q.host = plainHost(req.Host)
 	}
 	q.path = cmp.Or(req.Path, "/") // what Envoy sends has no path
-	if !IsClean(q.path) || hasUpper(q.host) {
+	if !IsClean(q.path) {
 		return m.matchReadings(&q, dst[:0])
 	}
 	q.folded = m.fold(q.path)
@@ -186,16 +186,13 @@ func (m *Matcher) Match(req *Request, dst []int32) Matches {
 	return found
 }
 
-// matchReadings is Match for a request whose path may have several readings or whose
-// host is to be rewritten. It is a function of its own so that other requests need no
+// matchReadings is Match for a request whose path may have several readings. It is a function of its own so that other requests need no
 // room for its buffers.
 //
 //go:noinline
 func (m *Matcher) matchReadings(asked *query, dst []int32) Matches {
 	q := *asked // a copy that may point into the buffers here
 	var pathBuf [pathBuffer]byte
-	var hostBuf [maxHostBytes]byte
-	q.host = view(appendLower(hostBuf[:0], q.host))
 	found := Matches{Enforced: true, Final: true}
 	readings := readingsOf(pathBuf[:], q.req.Path)
 	for i := range readings.count {
@@ -220,12 +217,17 @@ func (m *Matches) add(rules []rule, applying []int32) {
 		enforced = enforced || !rules[i].shadow
 	}
 	m.Enforced = m.Enforced && enforced
-	final := false
-	if len(applying) > 0 {
-		last := &rules[applying[len(applying)-1]]
-		final = last.final && !last.shadow
-	}
+	final := ends(rules, applying)
 	m.Ends, m.Final = m.Ends || final, m.Final && final
+}
+
+// ends reports whether the last of the applying rules ends the evaluation.
+func ends(rules []rule, applying []int32) bool {
+	if len(applying) == 0 {
+		return false
+	}
+	last := &rules[applying[len(applying)-1]]
+	return last.final && !last.shadow
 }
 
 // match appends the rules that apply in one reading of the path.

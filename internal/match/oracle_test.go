@@ -155,7 +155,7 @@ func matchSegments(pattern []segment, path []string) bool {
 
 func (q *oracleRequest) hasMethod(method string) bool {
 	method = strings.ToUpper(method)
-	return method == "*" || equalUpper(q.Method, method) || method == "GET" && equalUpper(q.Method, "HEAD")
+	return method == "*" || sameMethod(q.Method, method) || method == "GET" && sameMethod(q.Method, "HEAD")
 }
 
 func (q *oracleRequest) atHost(pattern string) bool {

@@ -115,26 +115,11 @@ func checkShape(pattern string) error {
 			pattern, len(pattern), maxPatternBytes)
 	case pattern[0] != '/':
 		return fmt.Errorf("pattern %q does not begin with a slash: write %q", pattern, "/"+pattern)
+	case strings.ContainsAny(pattern, "?#{}"): // as literal text they would match no path that a client sends
+		return fmt.Errorf("pattern %q: a query, a fragment and braces are not possible: write * for one segment, ** for any number, "+
+			"%%3F, %%23, %%7B and %%7D for the characters ?, #, { and } themselves", pattern)
 	}
-	return checkSyntaxOfOthers(pattern)
-}
-
-// checkSyntaxOfOthers refuses queries, fragments and the placeholders of routers. As
-// literal text they would match no path that a client sends.
-func checkSyntaxOfOthers(pattern string) error {
-	at := strings.IndexAny(pattern, "?#{}")
-	if at < 0 {
-		return nil
-	}
-	switch pattern[at] {
-	case '?':
-		return fmt.Errorf("pattern %q: a path has no query: remove %q, or write %%3F for the character itself", pattern, pattern[at:])
-	case '#':
-		return fmt.Errorf("pattern %q: a path has no fragment: remove %q, or write %%23 for the character itself", pattern, pattern[at:])
-	}
-	return fmt.Errorf("pattern %q: braces are not possible: "+
-		"write * for one segment, ** for any number, %%7B and %%7D for the characters themselves",
-		pattern)
+	return nil
 }
 
 // appendSegment adds one segment, given its decoded text and how many plain stars
