@@ -40,7 +40,7 @@ var layers = [][]string{
 	{"rules", "store"},
 	{"internal/ideal", "internal/testenv/frontproxy", "internal/testenv/xdsserver"},
 	{"internal/match", "internal/bucket", "internal/amount", "internal/testenv", "internal/secret", "internal/yamltree", "internal/redislog", "internal/redisuri"},
-	{"internal/background", "internal/deadline", "internal/keyfield", "internal/logthrottle", "internal/snapshotmap", "internal/netset", "internal/pendingids", "internal/syntax", "internal/printable", "internal/spelling", "internal/period", "internal/calendar"},
+	{"internal/background", "internal/deadline", "internal/keyfield", "internal/logthrottle", "internal/snapshotmap", "internal/netset", "internal/pendingids", "internal/syntax", "internal/printable", "internal/spelling", "internal/period", "internal/tlsfiles", "internal/calendar"},
 }
 
 // layerOf is the layer that names a package, or else the folder nearest to it.

@@ -17,6 +17,7 @@ import (
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/client"
 	"github.com/fluxgate/fluxgate/internal/syntax"
+	"github.com/fluxgate/fluxgate/internal/tlsfiles"
 	"github.com/fluxgate/fluxgate/server/config"
 	"github.com/spf13/cobra"
 )
@@ -140,22 +141,8 @@ func (s *serverFlags) credentials() (admin.Secret, *tls.Config, error) {
 	if s.caFile == "" && s.certFile == "" {
 		return token, nil, nil
 	}
-	tlsConfig := &tls.Config{MinVersion: tls.VersionTLS12}
-	if s.caFile != "" {
-		if tlsConfig.RootCAs, err = config.ReadCA(s.caFile); err != nil {
-			return nil, nil, fmt.Errorf("reading --ca-file: %w", err)
-		}
-	}
-	if s.certFile != "" {
-		cert, certErr := config.ReadFile(s.certFile)
-		key, keyErr := config.ReadFile(s.keyFile)
-		pair, err := tls.X509KeyPair(cert, key)
-		if err = cmp.Or(certErr, keyErr, err); err != nil {
-			return nil, nil, fmt.Errorf("reading --cert-file and --key-file: %w", err)
-		}
-		tlsConfig.Certificates = []tls.Certificate{pair}
-	}
-	return token, tlsConfig, nil
+	tlsConfig, err := tlsfiles.Client(s.caFile, s.certFile, s.keyFile)
+	return token, tlsConfig, err
 }
 
 // adminClient returns a client of the admin API.

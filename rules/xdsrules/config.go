@@ -4,12 +4,9 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"time"
 
 	"google.golang.org/grpc"
@@ -19,6 +16,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/fluxgate/fluxgate/internal/background"
+	"github.com/fluxgate/fluxgate/internal/tlsfiles"
 )
 
 // Config configures a [Source]. Server is required.
@@ -105,23 +103,9 @@ func dialTCP(ctx context.Context, addr string) (net.Conn, error) {
 }
 
 func (t *TLS) load() (*tls.Config, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
-	if t.CAFile != "" {
-		pem, err := os.ReadFile(t.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("reading the CA certificates of the xDS server: %w", err)
-		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("reading the CA certificates of the xDS server: %s contains no PEM certificate", t.CAFile)
-		}
+	config, err := tlsfiles.Client(t.CAFile, t.CertFile, t.KeyFile)
+	if err == nil {
+		config.ServerName = t.ServerName
 	}
-	if t.CertFile != "" || t.KeyFile != "" {
-		pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
-		if err != nil {
-			return nil, fmt.Errorf("reading the client certificate: %w", err)
-		}
-		config.Certificates = []tls.Certificate{pair}
-	}
-	return config, nil
+	return config, err
 }

@@ -3,7 +3,6 @@ package access
 import (
 	"context"
 	"crypto"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +16,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/fluxgate/fluxgate/internal/printable"
+	"github.com/fluxgate/fluxgate/internal/tlsfiles"
 	"github.com/fluxgate/fluxgate/server/config"
 )
 
@@ -67,12 +67,9 @@ var errTooOften = errors.New("the keys were fetched a moment ago")
 
 // loadCA reads the certificate authorities of the issuer.
 func (k *keys) loadCA(file string) error {
-	tlsConfig := &tls.Config{MinVersion: tls.VersionTLS12}
-	if file != "" {
-		var err error
-		if tlsConfig.RootCAs, err = config.ReadCA(file); err != nil {
-			return fmt.Errorf("reading server.auth.oidc.ca-file: %w", err)
-		}
+	tlsConfig, err := tlsfiles.Client(file, "", "")
+	if err != nil {
+		return fmt.Errorf("server.auth.oidc.ca-file: %w", err)
 	}
 	k.client.Store(&http.Client{
 		Transport: boundedTransport{&http.Transport{

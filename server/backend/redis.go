@@ -14,6 +14,7 @@ import (
 
 	"github.com/fluxgate/fluxgate/internal/logthrottle"
 	"github.com/fluxgate/fluxgate/internal/redisuri"
+	"github.com/fluxgate/fluxgate/internal/tlsfiles"
 	"github.com/fluxgate/fluxgate/server/config"
 	"github.com/fluxgate/fluxgate/store/redisstore"
 )
@@ -79,7 +80,7 @@ func OpenStore(
 	options.Gateways, _ = AssumedServers(conf)
 	options.Uncounted, options.Prefix, options.Timeout = !counted, c.Prefix, c.Timeout
 	options.Shards, options.Secret = c.Shards, secret
-	options.Pool = redisstore.Pool{Size: c.Pool.MaxTotal, MaxIdle: c.Pool.MaxIdle, MinIdle: c.Pool.MinIdle}
+	options.Pool = redisstore.Pool{Size: c.Pool.MaxTotal, MaxIdle: c.Pool.MaxIdle, MinIdle: min(c.Pool.MinIdle, c.Pool.MaxIdle)}
 	return redisstore.Open(ctx, uri, options)
 }
 
@@ -111,20 +112,5 @@ func (f *tlsFiles) current() (*tls.Config, error) {
 }
 
 func (f *tlsFiles) load() (*tls.Config, error) {
-	t := &tls.Config{MinVersion: tls.VersionTLS12}
-	if f.CAFile != "" {
-		pool, err := config.ReadCA(f.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("reading redis.tls.ca-file: %w", err)
-		}
-		t.RootCAs = pool
-	}
-	if f.CertFile != "" {
-		pair, err := tls.LoadX509KeyPair(f.CertFile, f.KeyFile)
-		if err != nil {
-			return nil, fmt.Errorf("reading redis.tls.cert-file and its key: %w", err)
-		}
-		t.Certificates = []tls.Certificate{pair}
-	}
-	return t, nil
+	return tlsfiles.Client(f.CAFile, f.CertFile, f.KeyFile)
 }
