@@ -13,16 +13,11 @@ func (g *Guard) SetClock(now func() time.Time) {
 // SetPatience is how long a guard waits for its issuer.
 func (g *Guard) SetPatience(most time.Duration) { g.oidc.keys.timeout = most }
 
-// Cached is how many tokens a guard remembers.
-func (g *Guard) Cached() int { return len(g.oidc.accepted.all) }
-
 // The bounds of a guard with an issuer.
 const (
 	AskEvery  = fetchEvery
 	AskBurst  = fetchBurst
 	KeysFresh = keysFresh
 	KeysGood  = keysGood
-	MaxTrust  = maxTrust
-	MaxCached = maxCached
 	MaxToken  = maxToken
 )

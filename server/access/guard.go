@@ -79,7 +79,7 @@ func (g *Guard) Reload() error {
 		return fmt.Errorf("loading server.auth: %w", err)
 	}
 	if g.oidc != nil {
-		if err := g.oidc.reload(); err != nil {
+		if err := g.oidc.keys.loadCA(g.auth.OIDC.CAFile); err != nil {
 			return fmt.Errorf("loading server.auth: %w", err)
 		}
 	}
@@ -121,12 +121,11 @@ func (g *Guard) bearer(r *http.Request) (*Identity, error) {
 	case len(value) > maxToken:
 		return nil, badToken("is longer than %d bytes", maxToken)
 	}
-	sum := sha256.Sum256([]byte(value))
-	if who := g.tokens.Load().find(&sum); who != nil {
+	if who := g.tokens.Load().find(sha256.Sum256([]byte(value))); who != nil {
 		return who, nil
 	}
 	if g.oidc != nil && isJWT(value) {
-		return g.oidc.identify(r.Context(), value, sum)
+		return g.oidc.identify(r.Context(), value)
 	}
 	return nil, badToken("is not known")
 }

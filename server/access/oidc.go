@@ -2,7 +2,6 @@ package access
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"log/slog"
 	"strings"
@@ -24,7 +23,6 @@ type provider struct {
 	config   *config.OIDC
 	verifier oidc.Config
 	keys     keys
-	accepted cache
 	now      func() time.Time
 }
 
@@ -38,21 +36,8 @@ func newProvider(c *config.OIDC, log *slog.Logger) *provider {
 	return p
 }
 
-func (p *provider) reload() error {
-	if err := p.keys.loadCA(p.config.CAFile); err != nil {
-		return err
-	}
-	p.accepted.clear()
-	return nil
-}
-
-// identify returns the identity in a token. An accepted token is accepted again
-// for a minute without checking its signature.
-func (p *provider) identify(ctx context.Context, raw string, sum [sha256.Size]byte) (*Identity, error) {
-	now := p.now()
-	if who := p.accepted.find(sum, now); who != nil {
-		return who, nil
-	}
+// identify returns the identity in a token.
+func (p *provider) identify(ctx context.Context, raw string) (*Identity, error) {
 	// go-oidc keeps only the text of this error.
 	refused := badToken("is malformed, or has a signature algorithm that is not accepted")
 	token, err := oidc.NewVerifier(p.keys.issuer, keySetFunc(func(ctx context.Context, token string) ([]byte, error) {
@@ -73,12 +58,7 @@ func (p *provider) identify(ctx context.Context, raw string, sum [sha256.Size]by
 	if err := token.Claims(&claims); err != nil {
 		return nil, badToken("has malformed claims")
 	}
-	who, err := p.identity(claims)
-	if err != nil {
-		return nil, err
-	}
-	p.accepted.add(sum, who, now, token.Expiry)
-	return who, nil
+	return p.identity(claims)
 }
 
 // identity returns the identity in the claims of a token.

@@ -37,7 +37,7 @@ func loadTokens(auth *config.Auth) (tokens, error) {
 
 // find returns the identity for a hash, or nil. It compares all, so that the time
 // it takes does not depend on the hash.
-func (t tokens) find(sum *[sha256.Size]byte) *Identity {
+func (t tokens) find(sum [sha256.Size]byte) *Identity {
 	var found *Identity
 	for i := range t {
 		if subtle.ConstantTimeCompare(sum[:], t[i].sum[:]) == 1 {
