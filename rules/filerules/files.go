@@ -3,7 +3,6 @@ package filerules
 import (
 	"cmp"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -16,11 +15,13 @@ import (
 
 // Limits on input.
 const (
-	maxFiles   = 10_000  // unless [Config.MaxFiles] is set
-	maxEntries = 100_000 // of a folder, whatever they are
-	maxFile    = 16 << 20
-	maxTotal   = 64 << 20
+	maxFiles = 10_000 // unless [Config.MaxFiles] is set
+	maxFile  = 16 << 20
+	maxTotal = 64 << 20
 )
+
+// maxEntries is how many entries of any kind a folder may have. A test lowers it.
+var maxEntries = 100_000
 
 // file is a rule file.
 type file struct {
@@ -50,9 +51,12 @@ func find(path string, c *Config) ([]file, error) {
 	if !info.IsDir() {
 		return []file{{name: path, info: info}}, nil
 	}
-	entries, err := list(path, maxEntries)
+	entries, err := os.ReadDir(path)
 	if err != nil {
 		return nil, err
+	}
+	if len(entries) > maxEntries {
+		return nil, fmt.Errorf("%s has more than %d entries: use a folder for rules only", path, maxEntries)
 	}
 	var files []file
 	for _, e := range entries {
@@ -92,24 +96,6 @@ func statWithin(name, within string) (fs.FileInfo, error) {
 		return nil, fmt.Errorf("%s is a symbolic link to a file outside of %s", name, within)
 	}
 	return os.Stat(target)
-}
-
-// list returns the entries of a folder by name, or an error if it has more than most.
-func list(path string, most int) ([]fs.DirEntry, error) {
-	folder, err := os.Open(path) //nolint:gosec // the operator chooses the path
-	if err != nil {
-		return nil, err
-	}
-	defer folder.Close() //nolint:errcheck // nothing was written
-	entries, err := folder.ReadDir(most + 1)
-	if err != nil && !errors.Is(err, io.EOF) { // the end of an empty folder
-		return nil, err
-	}
-	if len(entries) > most {
-		return nil, fmt.Errorf("%s has more than %d entries: use a folder for rules only", path, most)
-	}
-	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
-	return entries, nil
 }
 
 // isRuleFile excludes hidden files, such as those of editors and the ..data of a

@@ -169,23 +169,23 @@ func TestRefresh_UnchangedFile(t *testing.T) {
 	}
 }
 
-// A folder with too many entries is an error, whatever they are; one with as many
-// as allowed is listed by name.
-func TestList_Bound(t *testing.T) {
+// A folder with too many entries is an error, whatever they are; with as many as allowed its
+// rule files are found by name.
+func TestFind_Bound(t *testing.T) {
+	defer func(most int) { maxEntries = most }(maxEntries)
 	dir := t.TempDir()
-	for _, name := range []string{"b", ".hidden", "a.yaml"} {
+	for _, name := range []string{"b.json", ".hidden", "a.yaml"} {
 		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := list(dir, 2); err == nil || !strings.Contains(err.Error(), dir+" has more than 2 entries") {
+	maxEntries = 2
+	if _, err := find(dir, &Config{}); err == nil || !strings.Contains(err.Error(), dir+" has more than 2 entries") {
 		t.Errorf("error %v", err)
 	}
-	entries, err := list(dir, 3)
-	if err != nil || len(entries) != 3 || entries[0].Name() != ".hidden" || entries[2].Name() != "b" {
-		t.Errorf("%v, %v", entries, err)
-	}
-	if entries, err := list(t.TempDir(), 1); err != nil || len(entries) != 0 {
-		t.Errorf("an empty folder: %v, %v", entries, err)
+	maxEntries = 3
+	files, err := find(dir, &Config{})
+	if err != nil || len(files) != 2 || files[0].name != filepath.Join(dir, "a.yaml") {
+		t.Errorf("%v, %v", files, err)
 	}
 }
