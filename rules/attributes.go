@@ -3,7 +3,6 @@ package rules
 import (
 	"encoding/json"
 	"maps"
-	"math"
 	"slices"
 	"unicode/utf8"
 )
@@ -53,9 +52,9 @@ func validateAttribute(value any, depth int, in reporter) {
 		return
 	}
 	switch v := value.(type) {
-	case nil, bool, json.Number, int, int32, int64, uint64:
-	case float64:
-		if math.IsNaN(v) || math.IsInf(v, 0) {
+	case nil, bool, int, int32, int64, uint64:
+	case json.Number, float64:
+		if _, err := json.Marshal(v); err != nil {
 			in.add(CodeUnsupported, "must be a number that JSON has")
 		}
 	case string:

@@ -44,8 +44,6 @@ func compare(before, after *Rule) []FieldDiff {
 			c.bands(before.Bands, after.Bands)
 		case "compositeKeyFields": // their order matters
 			c.scalar(name, rawList(before.KeyFields), rawList(after.KeyFields))
-		case "attributes":
-			c.tree(name, before.Attributes, after.Attributes)
 		default:
 			c.value(name, orDefault(was, name), orDefault(is, name))
 		}
@@ -57,7 +55,7 @@ func compare(before, after *Rule) []FieldDiff {
 func (r *Rule) tree() map[string]any {
 	d := r.document()
 	d.ID, d.RuleSetID, d.CreatedAt, d.UpdatedAt = "", "", nil, nil
-	d.Bands, d.Attributes = nil, nil
+	d.Bands = nil
 	d.Path, d.Paths, d.Method, d.Methods = "", r.Paths, "", r.Methods
 	if slices.Contains(r.Methods, "*") {
 		d.Methods = nil
@@ -81,17 +79,20 @@ func orDefault(tree map[string]any, name string) any {
 }
 
 // value compares what is the same in any order: objects, and lists. Nothing and an empty
-// one are the same.
+// one are the same. Inside of free attributes and cost tables they are not.
 func (c *comparison) value(path string, before, after any) {
 	was, wasObject := before.(map[string]any)
 	is, isObject := after.(map[string]any)
 	wasList, _ := before.([]any)
 	isList, _ := after.([]any)
+	whole := strings.HasPrefix(path, "costTables") || path != "attributes" && strings.HasPrefix(path, "attributes")
 	switch {
-	case wasObject || isObject:
+	case wasObject && isObject || !whole && (wasObject || isObject):
 		for _, name := range names(was, is) {
-			c.value(path+member(name), was[name], is[name])
+			c.value(path+member(name), field(was, name), field(is, name))
 		}
+	case whole:
+		c.scalar(path, rawUnlessNil(before), rawUnlessNil(after))
 	case path == "when.descriptor" && len(wasList) == len(isList):
 		for i := range wasList {
 			c.value(fmt.Sprintf("%s[%d]", path, i), wasList[i], isList[i])
@@ -144,29 +145,13 @@ func except(list, others []any) []any {
 	})
 }
 
-// tree compares maps of free values.
-func (c *comparison) tree(path string, before, after map[string]any) {
-	if len(before)+len(after) == 0 || reflect.DeepEqual(before, after) {
-		return
+// field returns the value of a field, nil if there is none. Null is a value.
+func field(tree map[string]any, name string) any {
+	value, ok := tree[name]
+	if ok && value == nil {
+		return json.RawMessage("null")
 	}
-	for _, name := range names(before, after) {
-		old, had := before[name]
-		value, has := after[name]
-		oldTree, wasTree := old.(map[string]any)
-		newTree, isTree := value.(map[string]any)
-		if wasTree && isTree {
-			c.tree(path+member(name), oldTree, newTree)
-			continue
-		}
-		var x, y json.RawMessage // a number can have several Go types, and null is a value
-		if had {
-			x = raw(old)
-		}
-		if has {
-			y = raw(value)
-		}
-		c.scalar(path+member(name), x, y)
-	}
+	return value
 }
 
 // names returns the names of both maps in order.

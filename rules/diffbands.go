@@ -19,7 +19,7 @@ func (c *comparison) bands(before, after []Band) {
 	for i, name := range is {
 		path := "bands[" + name + "]"
 		if j := slices.Index(was, name); j >= 0 {
-			c.tree(path, withKind(bandFields(before[j])), withKind(bandFields(after[i])))
+			c.value(path, withKind(bandFields(before[j])), withKind(bandFields(after[i])))
 		} else {
 			c.scalar(path, nil, raw(bandFields(after[i])))
 		}

@@ -25,7 +25,7 @@ func diffTables(before, after *Set) []RuleDiff {
 	}
 	var c comparison
 	for _, measure := range names(old, now) {
-		c.tree("costTables"+member(measure), treeOf(old[measure]), treeOf(now[measure]))
+		c.value("costTables"+member(measure), treeOf(old[measure]), treeOf(now[measure]))
 	}
 	d.Fields = c
 	return []RuleDiff{d}
