@@ -111,7 +111,7 @@ func (r *reader) band(band *store.ExactBand) {
 		err = errPayload
 	}
 	if err != nil {
-		r.failed, r.rest = true, nil
+		r.fail()
 	}
 }
 
@@ -168,9 +168,20 @@ type reader struct {
 	failed bool
 }
 
+func (r *reader) fail() { r.failed, r.rest = true, nil }
+
+// skip skips n bytes that were read. 0 and below mean that they could not be read.
+func (r *reader) skip(n int) {
+	if n <= 0 {
+		r.fail()
+		return
+	}
+	r.rest = r.rest[n:]
+}
+
 func (r *reader) bytes(n int) []byte {
 	if n < 0 || n > len(r.rest) {
-		r.failed, r.rest = true, nil
+		r.fail()
 		return nil
 	}
 	b := r.rest[:n]
@@ -187,21 +198,13 @@ func (r *reader) byte() byte {
 
 func (r *reader) int() int64 {
 	v, n := binary.Varint(r.rest)
-	if n <= 0 {
-		r.failed, r.rest = true, nil
-		return 0
-	}
-	r.bytes(n)
+	r.skip(n)
 	return v
 }
 
 func (r *reader) uint() uint64 {
 	v, n := binary.Uvarint(r.rest)
-	if n <= 0 {
-		r.failed, r.rest = true, nil
-		return 0
-	}
-	r.bytes(n)
+	r.skip(n)
 	return v
 }
 
@@ -209,7 +212,7 @@ func (r *reader) uint() uint64 {
 func (r *reader) count(most int) int {
 	n := r.uint()
 	if n > uint64(most) {
-		r.failed, r.rest = true, nil
+		r.fail()
 		return 0
 	}
 	return int(n)
