@@ -66,11 +66,11 @@ func (f *requestFlags) read() (*fluxgate.Request, error) {
 			return nil, err
 		}
 	}
-	if err := f.checkCosts(); err != nil {
-		return nil, err
-	}
 	if f.estimate != (fluxgate.Estimate{}) {
 		req.Estimate = &f.estimate
+	}
+	if err := req.CheckCosts(); err != nil {
+		return nil, &usageError{err}
 	}
 	if f.ip != "" {
 		ip, err := netip.ParseAddr(f.ip)
@@ -100,23 +100,6 @@ func (f *requestFlags) read() (*fluxgate.Request, error) {
 		return nil, usage("--descriptor: %d entries, at most %d are allowed", len(req.Descriptor), rules.MaxDescriptor)
 	}
 	return &req, nil
-}
-
-func (f *requestFlags) checkCosts() error {
-	type number struct {
-		flag  string
-		value int64
-	}
-	all := []number{{"cost", f.request.Cost}, {"input-tokens", f.estimate.InputTokens}, {"max-output-tokens", f.estimate.MaxOutputTokens}}
-	for measure, cost := range f.request.Costs {
-		all = append(all, number{"costs " + measure, cost})
-	}
-	for _, n := range all {
-		if n.value < 0 {
-			return usage("--%s: must not be negative, got %d", n.flag, n.value)
-		}
-	}
-	return nil
 }
 
 // checkRuleSet refuses what cannot be the id of a rule set.

@@ -30,15 +30,9 @@ func limitedOf(part, whole int64) string {
 	return fmt.Sprintf("%d (%s)", part, share(part, whole))
 }
 
-// share is a part of a whole in percent. A part is never 0 % and never all.
+// share is a part of a whole in percent.
 func share(part, whole int64) string {
-	switch {
-	case whole == 0 || part == 0:
-		return "0 %"
-	case part == whole:
-		return "100 %"
-	}
-	return fmt.Sprintf("%.1f %%", min(99.9, max(0.1, 100*float64(part)/float64(whole))))
+	return fmt.Sprintf("%.1f %%", 100*float64(part)/float64(max(1, whole)))
 }
 
 func writeDifference(out io.Writer, r *simulate.Report) {

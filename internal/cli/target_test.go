@@ -236,7 +236,7 @@ func TestRun_UsageErrors(t *testing.T) {
 		{"bucket reset --rule-set a --rule= --yes", "--rule is empty"},
 		{"bucket reset --rule-set a --rule r --key= --yes", "--key is empty"},
 		{"rules apply rules.yaml", "takes no arguments, got"},
-		{"explain --cost -1", "--cost: must not be negative, got -1"},
+		{"explain --cost -1", "it cannot be negative"},
 		{"explain --rule-set a/b --ip 192.0.2.1", "is not a rule set id"},
 		{"explain --rule-set a --ip nowhere", "is not an IP address"},
 		{"explain --rule-set a --header X", "is not name=value"},
