@@ -269,8 +269,8 @@ func TestCostTables_Invalid(t *testing.T) {
 		"with an unknown field":             {`{"usd": {"*": {"input": 1, "output": 1, "outpt": 1}}}`, "outpt"},
 		"that is a list":                    {`[]`, "costTables"},
 		"with a model that is null":         {`{"usd": {"*": null}}`, `costTables.usd["*"]`},
-		"in dollars":                        {`{"usd": {"*": {"input": 2.50, "output": 1}}}`, `costTables.usd["*"].input: must be a whole number (of money in millionths: 2.50 is 2500000), not`},
-		"of a rule":                         {`{}, "rules": [{"id": "r", "costTables": {}}]`, `rules[0].costTables: is not a known field: it belongs beside the rules`},
+		"in dollars":                        {`{"usd": {"*": {"input": 2.50, "output": 1}}}`, `costTables.usd["*"].input: must be a whole number (of money in millionths: 2.50 is 2500000)`},
+		"of a rule":                         {`{}, "rules": [{"id": "r", "costTables": {}}]`, `rules[0].costTables: is not a known field`},
 	} {
 		_, err := rules.Parse([]byte(`{"id": "api", "rules": [], "costTables": ` + c.document + `}`))
 		var invalid *rules.ValidationError

@@ -321,7 +321,7 @@ func DecodeOverride(doc map[string]any) (Override, error) {
 			if value, ok := identity.fields[name].(string); ok {
 				o.Identity[name] = value
 			} else { // which is not shown: it may be an API key
-				identity.at(name).add(CodeWrongType, "must be a string, not %s", typeOf(identity.fields[name]))
+				identity.at(name).add(CodeWrongType, "must be a string")
 			}
 		}
 	}

@@ -44,23 +44,15 @@ func (o *object) refuseUnknown() {
 			continue // a suggestion for each of many names would take long
 		}
 		hint := ""
-		if name == "costTables" {
-			hint = ": it belongs beside the rules"
-		} else if meant := spelling.Nearest(name, o.known, otherNames); meant != "" {
+		if meant := spelling.Nearest(name, o.known); meant != "" {
 			hint = ": did you mean " + meant + "?"
 		}
 		o.at(name).add(CodeUnknownField, "is not a known field%s", hint)
 	}
 }
 
-// otherNames are what fields are called elsewhere.
-var otherNames = map[string]string{
-	"scope": "limitScope", "policy": "onLimitExceed", "onlimitexceedpolicy": "onLimitExceed", "keyfields": "compositeKeyFields",
-	"disabled": "enabled", "limit": "capacity", "tokens": "refillTokens", "zone": "timezone", "window": "refill", "interval": "refill",
-}
-
 // read is the value of a field. convert reports whether the value has the right
-// type, which is called want in the message.
+// type, which is called want in the message. Values are not shown: they may be API keys.
 func read[T any](o *object, name, want string, convert func(any) (T, bool)) (none T) {
 	raw := o.get(name)
 	if raw == nil {
@@ -68,7 +60,7 @@ func read[T any](o *object, name, want string, convert func(any) (T, bool)) (non
 	}
 	value, ok := convert(raw)
 	if !ok {
-		o.at(name).add(CodeWrongType, "must be %s, not %s", want, show(raw))
+		o.at(name).add(CodeWrongType, "must be %s", want)
 		return none
 	}
 	return value
@@ -123,21 +115,12 @@ func (o *object) moment(name string) time.Time {
 	return t
 }
 
-// textOf is text for a field with two names.
-func (o *object) textOf(name, other string) string {
-	s, t := o.text(name), o.text(other)
-	if s != "" && t != "" && s != t {
-		o.at(other).add(CodeInconsistent, "differs from %s", name)
-	}
-	return cmp.Or(s, t)
-}
-
 func (o *object) texts(name string) []string {
 	var list []string
 	for i, v := range o.list(name, "a list of strings") {
 		s, ok := v.(string)
 		if !ok {
-			o.at(name, i).add(CodeWrongType, "must be a string, not %s", typeOf(v))
+			o.at(name, i).add(CodeWrongType, "must be a string")
 			continue
 		}
 		list = append(list, s)
@@ -145,12 +128,11 @@ func (o *object) texts(name string) []string {
 	return list
 }
 
-// list is a list whose values are not shown in messages: they may be API keys.
 func (o *object) list(name, want string) []any {
 	value := o.get(name)
 	list, ok := value.([]any)
 	if !ok && value != nil {
-		o.at(name).add(CodeWrongType, "must be %s, not %s", want, typeOf(value))
+		o.at(name).add(CodeWrongType, "must be %s", want)
 	}
 	return list
 }
@@ -169,7 +151,7 @@ func (o *object) percents(name string) (all Percents) {
 			percent, ok = int64(n), unit && err == nil
 		}
 		if !ok || percent == 0 {
-			o.at(name, i).add(CodeInvalidValue, "must be a whole percentage such as 80%%, not %s", showText(v))
+			o.at(name, i).add(CodeInvalidValue, "must be a whole percentage such as 80%%")
 			return Percents{}
 		}
 		all[i] = int(percent)
@@ -234,7 +216,7 @@ func (o *object) objects(name string, most int) []*object {
 	for i, v := range list {
 		fields, ok := v.(map[string]any)
 		if !ok {
-			o.at(name, i).add(CodeWrongType, "must be an object, not %s", show(v))
+			o.at(name, i).add(CodeWrongType, "must be an object")
 		}
 		all[i] = o.child(fields, name, i)
 	}

@@ -2,11 +2,11 @@ package rules
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/fluxgate/fluxgate/internal/bucket"
@@ -85,23 +85,14 @@ func decodeSet(top *object) (*Set, error) {
 	}
 	top.refuseUnknown()
 	for _, p := range found.all {
-		found.unreadable = append(found.unreadable, canonical(p.Path))
+		found.unreadable = append(found.unreadable, p.Path)
 	}
 	return newRuleSet(id, rules, tables, &found)
 }
 
-// canonical is a path with the name of the field that validation uses.
-func canonical(p Path) Path {
-	last := len(p) - 1
-	if p[last] == "_id" {
-		return append(slices.Clone(p[:last]), "id")
-	}
-	return p
-}
-
 func decodeRule(o *object) Rule {
 	r := Rule{
-		ID:                o.textOf("id", "_id"),
+		ID:                cmp.Or(o.text("id"), o.text("_id")),
 		RuleSetID:         o.text("ruleSetId"),
 		Paths:             o.listOf("path", "paths"),
 		IgnoreCase:        o.boolean("ignoreCase", false),

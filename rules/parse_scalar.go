@@ -2,51 +2,11 @@ package rules
 
 import (
 	"encoding/json"
-	"fmt"
 	"math"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/fluxgate/fluxgate/internal/printable"
 )
-
-// show is a number, or the type of any other value.
-func show(value any) string {
-	if number, ok := value.(json.Number); ok {
-		return printable.Quote(number.String())
-	}
-	if name := typeOf(value); name != "a number" {
-		return name
-	}
-	return fmt.Sprint(value)
-}
-
-// showText is show for a value that may be a string to be shown.
-func showText(value any) string {
-	if s, ok := value.(string); ok {
-		return printable.Quote(s)
-	}
-	return show(value)
-}
-
-func typeOf(value any) string {
-	switch value.(type) {
-	case nil:
-		return "null"
-	case string:
-		return "a string"
-	case bool:
-		return "true or false"
-	case map[string]any:
-		return "an object"
-	case []any:
-		return "a list"
-	case json.Number, int, int32, int64, uint64, float64:
-		return "a number"
-	}
-	return fmt.Sprintf("a %T", value)
-}
 
 // wholeNumber reads an integer of any width; a double counts if it is exact.
 func wholeNumber(value any) (int64, bool) {

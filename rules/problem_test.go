@@ -70,7 +70,7 @@ func TestParseRuleSet_Codes(t *testing.T) {
 		`"id": "a b", ` + band:            {Code: rules.CodeInvalidValue, Path: rules.Path{"rules", 0, "id"}},
 		`"id": 1, ` + band:                {Code: rules.CodeWrongType, Path: rules.Path{"rules", 0, "id"}},
 		`"id": "r", "colour": 1, ` + band: {Code: rules.CodeUnknownField, Path: rules.Path{"rules", 0, "colour"}},
-		`"id": "r", "_id": "q", ` + band:  {Code: rules.CodeInconsistent, Path: rules.Path{"rules", 0, "_id"}},
+		`"id": "r", "path": "/a", "paths": ["/b"], ` + band:                                                        {Code: rules.CodeInconsistent, Path: rules.Path{"rules", 0, "path"}},
 		`"id": "r", "when": {"headers": {"a b": "c"}}, ` + band:                                                    {Code: rules.CodeInvalidName, Path: rules.Path{"rules", 0, "when", "headers", "a b"}},
 		`"id": "r", "when": {"headers": {"a": [1]}}, ` + band:                                                      {Code: rules.CodeWrongType, Path: rules.Path{"rules", 0, "when", "headers", "a", 0}},
 		`"id": "r", "bands": [{"capacity": 0, "refill": "1s"}]`:                                                    {Code: rules.CodeOutOfRange, Path: rules.Path{"rules", 0, "bands", 0, "capacity"}},

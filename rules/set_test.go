@@ -302,10 +302,10 @@ func TestParse_ProblemsSideBySide(t *testing.T) {
 			`rules[0].bands[0].labels: is not a known field: did you mean label?`, `rules[0].bands[0]: period must be between 1ms and 366d, not 1us`,
 		}},
 		{"one value under another name", `{"capacity": 1, "refillSeconds": "soon"}`, []string{
-			`rules[0].bands[0].refillSeconds: must be a number of seconds above 0, exact to the microsecond, not a string`,
+			`rules[0].bands[0].refillSeconds: must be a number of seconds above 0, exact to the microsecond`,
 		}},
 		{"one value under its old name", `{"capacity": 1, "windowSeconds": "soon"}`, []string{
-			`rules[0].bands[0].windowSeconds: must be a number of seconds above 0, exact to the microsecond, not a string`,
+			`rules[0].bands[0].windowSeconds: must be a number of seconds above 0, exact to the microsecond`,
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

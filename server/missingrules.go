@@ -4,7 +4,7 @@ import "github.com/fluxgate/fluxgate/server/config"
 
 // missingRemedy returns what to do about a default rule set that is not loaded.
 func missingRemedy(c *config.Config) string {
-	if _, path := c.RuleFiles(); path != "" {
+	if path := c.RuleFiles(); path != "" {
 		return "add the rule set to " + path + ", or set ratelimit.default-rule-set-id to one that it has"
 	}
 	if c.RuleSource() == config.SourceRedis {

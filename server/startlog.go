@@ -44,7 +44,7 @@ func (a *App) storeAttrs() []any {
 
 // rulesAt returns the location of the rules in their source.
 func rulesAt(c *config.Config) string {
-	if _, path := c.RuleFiles(); path != "" {
+	if path := c.RuleFiles(); path != "" {
 		return path
 	}
 	switch c.RuleSource() {

@@ -3,8 +3,10 @@ package cli
 import (
 	"context"
 	"errors"
+	"log/slog"
 
-	"github.com/fluxgate/fluxgate/rules/filerules"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/server/backend"
 	"github.com/fluxgate/fluxgate/server/config"
 	"github.com/spf13/cobra"
 )
@@ -17,13 +19,13 @@ func newConfigCheck() *cobra.Command {
 	var source configFlags
 	cmd := &cobra.Command{
 		Use: "check", Short: "Report every error in the configuration, with its position", Args: noArgs,
-		Long: `Report every error in the configuration, with its position. Files that it names must exist, and rules.file must have
-valid rules. No connection is opened.`,
+		Long: `Report every error in the configuration, with its position. Files that it names must exist, and rules.file or
+rules.envoy-files must have valid rules. No connection is opened.`,
 		Example: "  fluxgate config check --config fluxgate.yaml",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := source.load()
 			if err == nil {
-				err = errors.Join(c.Check(), c.CheckRulesFile())
+				err = c.Check()
 			}
 			if err == nil {
 				err = checkRules(cmd.Context(), c)
@@ -38,33 +40,34 @@ valid rules. No connection is opened.`,
 	return cmd
 }
 
-// checkRules reports what is wrong with the rules of rules.file, if they come from there.
+// checkRules reports what is wrong with rules in files.
 func checkRules(ctx context.Context, c *config.Config) error {
-	if c.RuleSource() != config.SourceFile {
+	if c.RuleFiles() == "" {
 		return nil
 	}
-	source, err := filerules.Open(c.Rules.File, filerules.Config{MaxFiles: c.Rules.MaxRuleSets})
+	source, err := backend.OpenRules(ctx, c, nil, slog.New(slog.DiscardHandler))
 	if err == nil {
-		_, err = source.IDs(ctx) // parses all files
+		_, err = source.Load(ctx, c.RateLimit.DefaultRuleSetID) // parses all files
+	}
+	if errors.Is(err, rules.ErrNotFound) {
+		return nil
 	}
 	return err
 }
 
 func newConfigPrint() *cobra.Command {
 	var source configFlags
-	var output outputFlag
 	cmd := &cobra.Command{
 		Use: "print", Short: "Print the effective configuration, without secrets", Args: noArgs,
 		Long: "Print the configuration of a server: the file, the environment and the flags over the defaults. Secrets are hidden.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := source.load()
-			if err != nil {
-				return err
+			if err == nil {
+				printf(cmd.OutOrStdout(), "%v", c)
 			}
-			return c.Print(cmd.OutOrStdout(), output.format == asJSON)
+			return err
 		},
 	}
 	source.flags(cmd)
-	output.flag(cmd, asYAML, asJSON)
 	return cmd
 }

@@ -33,16 +33,8 @@ func jsonAsYAML(text string) (string, *Flaw) {
 }
 
 func jsonFlaw(text string, err *json.SyntaxError) *Flaw {
-	before, message := text[:max(0, err.Offset-1)], err.Error() // the offset is after the wrong character
-	switch {
-	case strings.HasPrefix(message, "unexpected end"):
-		before, message = text, "the document ends too early"
-	case strings.HasSuffix(message, "exceeded max depth"):
-		message = tooDeep(Position{}).Message
-	case strings.HasSuffix(message, "after top-level value"):
-		message = "unexpected data after the end of the document"
-	}
+	before := text[:max(0, err.Offset-1)] // the offset is after the wrong character
 	line := strings.LastIndexByte(before, '\n') + 1
 	at := Position{Line: strings.Count(before, "\n") + 1, Column: utf8.RuneCountInString(before[line:]) + 1}
-	return &Flaw{at, message}
+	return &Flaw{at, err.Error()}
 }

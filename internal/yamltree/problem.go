@@ -1,7 +1,9 @@
 package yamltree
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -37,14 +39,43 @@ func (p Problem) String() string {
 	return b.String()
 }
 
-// Lines formats problems, and how many more there are.
-func Lines(problems []Problem, more int) string {
-	lines := make([]string, len(problems), len(problems)+1)
-	for i, p := range problems {
-		lines[i] = p.String()
+// maxProblems is how many problems an [ErrorList] has at most.
+const maxProblems = 100
+
+// ErrorList has all problems of files, or the first 100.
+type ErrorList struct {
+	Problems []Problem
+
+	more int
+}
+
+// Add adds a problem.
+func (e *ErrorList) Add(p Problem) {
+	if len(e.Problems) == maxProblems {
+		e.more++
+		return
 	}
-	if more > 0 {
-		lines = append(lines, fmt.Sprintf("and %d more problems", more))
+	e.Problems = append(e.Problems, p)
+}
+
+// Error returns a line for each problem.
+func (e *ErrorList) Error() string {
+	var lines []string
+	for _, p := range e.Problems {
+		lines = append(lines, p.String())
+	}
+	if e.more > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more problems", e.more))
 	}
 	return strings.Join(lines, "\n")
+}
+
+// Sort puts the problems in the order of the lines of each file. Problems without a line come last.
+func (e *ErrorList) Sort() {
+	slices.SortStableFunc(e.Problems, func(a, b Problem) int {
+		if (a.Line > 0) != (b.Line > 0) {
+			return b.Line - a.Line
+		}
+		return cmp.Or(strings.Compare(a.File, b.File), a.Line-b.Line, a.Column-b.Column)
+	})
 }

@@ -104,8 +104,23 @@ func TestFile_Problem(t *testing.T) {
 	if got := (yamltree.Problem{Message: "message"}).String(); got != "message" {
 		t.Errorf("a problem without a file is %q", got)
 	}
-	if got := yamltree.Lines([]yamltree.Problem{{Message: "a"}, {File: "f", Message: "b"}}, 3); got != "a\nf: b\nand 3 more problems" {
+}
+
+// An error has at most 100 problems, in the order of their lines.
+func TestError(t *testing.T) {
+	var several yamltree.ErrorList
+	for _, p := range []yamltree.Problem{{Message: "a"}, {File: "g", Line: 1, Message: "b"}, {File: "f", Line: 2, Message: "c"}, {File: "f", Line: 1, Message: "d"}} {
+		several.Add(p)
+	}
+	several.Sort()
+	if got := several.Error(); got != "f:1:0: d\nf:2:0: c\ng:1:0: b\na" {
 		t.Errorf("several are %q", got)
+	}
+	for range 99 {
+		several.Add(yamltree.Problem{Message: "x"})
+	}
+	if got := several.Error(); len(several.Problems) != 100 || !strings.HasSuffix(got, "x\nand 3 more problems") {
+		t.Errorf("many are %q", got)
 	}
 }
 
@@ -118,7 +133,7 @@ func TestRead_Hostile_NoRace(t *testing.T) {
 	}
 	for _, c := range []struct{ name, file, content, says string }{
 		{"brackets", "x.yaml", repeat("[", 900_000), "nested deeper"},
-		{"brackets", "x.json", repeat("[", 900_000), "nested deeper"},
+		{"brackets", "x.json", repeat("[", 900_000), "exceeded max depth"},
 		{"keys in a line", "x.yaml", repeat("a: ", 1<<14), "a colon is not allowed here"},
 		{"a staircase", "x.yaml", staircase, "nested deeper"},
 		{"question marks", "x.yaml", repeat("? ", 1<<14), "nested deeper"},
@@ -131,7 +146,7 @@ func TestRead_Hostile_NoRace(t *testing.T) {
 		{"documents", "x.yaml", repeat("---\na\n", 1<<15), ""},
 		{"values", "x.json", "[" + repeat("1,", 1<<20) + "1]", "can have at most 1000000 values"},
 		{"aliases of aliases", "x.yaml", "a: &a [x]\nb: &b [*a, *a]\nc: [*b, *b]\n", "anchors are not supported"},
-		{"an end that is missing", "x.json", `{"a": [1, `, "ends too early"},
+		{"an end that is missing", "x.json", `{"a": [1, `, "unexpected end of JSON input"},
 	} {
 		start := time.Now()
 		_, flaws := yamltree.Read(c.file, []byte(c.content))

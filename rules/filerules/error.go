@@ -9,9 +9,6 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// maxProblems is the most problems that an [Error] lists.
-const maxProblems = 100
-
 // Problem is one problem in a file. As a string it is file:line:column, the path
 // and the message.
 type Problem = yamltree.Problem
@@ -19,9 +16,8 @@ type Problem = yamltree.Problem
 // Error has the problems of all files, at most 100. It unwraps to a
 // [*rules.ValidationError] for each invalid rule set.
 type Error struct {
-	Problems []Problem
+	yamltree.ErrorList
 
-	more   int
 	causes []error
 }
 
@@ -32,14 +28,14 @@ func NewError(ruleSet string, problems []Problem) *Error {
 	for _, p := range problems {
 		cause.Problems = append(cause.Problems, rules.Problem{Code: rules.CodeInvalidValue, Subject: p.File, Message: p.Message})
 	}
-	return &Error{Problems: problems, causes: []error{cause}}
+	return &Error{yamltree.ErrorList{Problems: problems}, []error{cause}}
 }
-
-// Error returns a paragraph for each problem.
-func (e *Error) Error() string { return yamltree.Lines(e.Problems, e.more) }
 
 // Unwrap returns the errors of the invalid rule sets.
 func (e *Error) Unwrap() []error { return e.causes }
+
+// maxCauses is how many errors of rule sets an [Error] has at most.
+const maxCauses = 100
 
 // merge collects the problems of all files in the order of their lines, including
 // duplicate rule sets. It returns nil or an *Error.
@@ -62,14 +58,15 @@ func merge(documents []*document) error {
 				Code: rules.CodeDuplicate, Path: place, Message: fmt.Sprintf("rule set %s is in %s already", printable.Quote(s.id), other),
 			})
 		}
-		slices.SortStableFunc(all.problems, func(a, b Problem) int { return a.Line - b.Line })
-		room := min(maxProblems-len(found.Problems), len(all.problems))
-		found.Problems = append(found.Problems, all.problems[:room]...)
-		found.more += len(all.problems) - room
-		found.causes = append(found.causes, all.causes[:min(maxProblems-len(found.causes), len(all.causes))]...)
+		for _, p := range all.problems {
+			found.Add(p)
+		}
+		found.causes = append(found.causes, all.causes...)
 	}
 	if len(found.Problems) == 0 {
 		return nil
 	}
+	found.Sort()
+	found.causes = found.causes[:min(len(found.causes), maxCauses)]
 	return &found
 }

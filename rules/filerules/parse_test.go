@@ -95,7 +95,7 @@ func TestParse_Money(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	const refused = "rules[0].bands[0].capacity: must be a whole number, not a string"
+	const refused = "rules[0].bands[0].capacity: must be a whole number"
 	if _, err := rules.Parse([]byte(money)); err == nil || !strings.Contains(err.Error(), refused) {
 		t.Errorf("%v, want %s", err, refused)
 	}

@@ -261,7 +261,7 @@ func (a *API) unknownRuleSet(who *access.Identity, id string) *problem {
 	p.Reason = fluxgate.ReasonNoRuleSet
 	loaded := a.config.Loaded()
 	loaded = slices.DeleteFunc(loaded[:min(len(loaded), maxSuggestions)], func(id string) bool { return !a.allowed(who, id) })
-	if meant := spelling.Nearest(id, loaded, nil); meant != "" {
+	if meant := spelling.Nearest(id, loaded); meant != "" {
 		p.Detail += ": did you mean " + meant + "?"
 	}
 	return p

@@ -72,13 +72,13 @@ type OIDC struct {
 	// its clients, at the issuer.
 	Audience string `key:"audience"`
 	// NameClaim is the claim that names a caller in logs and the audit.
-	NameClaim string `key:"name-claim"`
+	NameClaim string `key:"name-claim" default:"sub" required:"yes"`
 	// RolesClaim is the claim that lists a caller's roles. Dots separate nested
 	// claims, as in realm_access.roles.
-	RolesClaim string `key:"roles-claim"`
+	RolesClaim string `key:"roles-claim" default:"roles" required:"yes"`
 	// RolePrefix is the prefix of check, read, write and identities in that
 	// claim. Other values are ignored.
-	RolePrefix string `key:"role-prefix"`
+	RolePrefix string `key:"role-prefix" default:"fluxgate-"`
 	// RuleSetsClaim is the claim that lists the ids of the rule sets that a
 	// caller's roles are for, or "*" for all. Callers without the claim are rejected.
 	// Empty means that roles are for all rule sets.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"net"
-	"os"
 	"slices"
 	"strings"
 
@@ -31,20 +30,8 @@ func (c *Config) Check() error {
 	k.listeners()
 	k.tls()
 	k.auth()
-	k.audit()
 	k.forwardAuth()
-	return k.found.orNil()
-}
-
-// CheckRulesFile reports whether rules.file or rules.envoy-files exists, if rules come
-// from files. A server starts without it, so it is not part of Check.
-func (c *Config) CheckRulesFile() error {
-	k := &checker{Config: c}
-	key, path := c.RuleFiles()
-	if _, err := os.Stat(path); path != "" && err != nil {
-		k.refuse(key, "names a file or folder that cannot be read: %v", err)
-	}
-	return k.found.orNil()
+	return errorOf(&k.found)
 }
 
 type checker struct {
@@ -53,21 +40,12 @@ type checker struct {
 }
 
 func (k *checker) refuse(place, format string, args ...any) {
-	k.found.add(k.problem(place, fmt.Sprintf(format, args...)))
+	k.found.Add(k.from.problem(place, fmt.Sprintf(format, args...)))
 }
 
 func (k *checker) refuseErr(place string, err error) {
 	if err != nil {
 		k.refuse(place, "%v", err)
-	}
-}
-
-// required refuses keys without a value.
-func (k *checker) required(paths ...string) {
-	for _, path := range paths {
-		if s, _, _ := root().lookup(path); s.in(k.Config).String() == "" {
-			k.refuse(path, "%s", s.checkForm(""))
-		}
 	}
 }
 
@@ -83,21 +61,10 @@ func (k *checker) redis() {
 	if strings.ContainsAny(r.Prefix, "{}") || r.Prefix == "" || len(r.Prefix) > 64 {
 		k.refuse("redis.prefix", "must have 1 to 64 bytes and no braces")
 	}
-	if r.Pool.MaxIdle > r.Pool.MaxTotal {
-		k.refuse("redis.pool.max-idle", "must not be above max-total, which is %d", r.Pool.MaxTotal)
-	}
-	if r.Pool.MinIdle > r.Pool.MaxIdle {
-		k.refuse("redis.pool.min-idle", "must not be above max-idle, which is %d", r.Pool.MaxIdle)
-	}
 	if !r.Enabled {
 		return
 	}
 	k.keyPair("redis.tls", r.TLS.CertFile, r.TLS.KeyFile)
-	for i, node := range r.ClusterNodes {
-		if !isHostPort(string(node)) {
-			k.refuse(fmt.Sprintf("redis.cluster-nodes[%d]", i), "must be of the form host:port; credentials go into redis.uri")
-		}
-	}
 	uri, err := redisuri.Parse(string(r.URI))
 	if err != nil {
 		k.refuse("redis.uri", "%v", err)
@@ -164,27 +131,25 @@ func (k *checker) mongo() {
 // ruleSource refuses settings that name no source of rules, or two.
 func (k *checker) ruleSource() {
 	r := &k.Rules
-	key, path := k.RuleFiles()
-	for _, other := range []struct{ source, key, path string }{
+	for _, one := range []struct{ source, key, value string }{
 		{SourceFile, "rules.file", r.File},
 		{SourceEnvoyFiles, "rules.envoy-files", r.EnvoyFiles},
 		{SourceXDS, "rules.xds.server", r.XDS.Server},
 	} {
-		if other.path != "" && k.RuleSource() != other.source {
-			k.refuse(other.key, "is not used, since rules.source is %s: remove one of them", k.RuleSource())
+		switch {
+		case one.value != "" && k.RuleSource() != one.source:
+			k.refuse(one.key, "is not used, since rules.source is %s: remove one of them", k.RuleSource())
+		case one.value != "" && r.Source == SourceAuto && k.Mongo.Enabled && k.isSet("mongo.enabled"):
+			k.refuse(one.key, "is set, and so is mongo.enabled: choose one with rules.source")
+		case one.value == "" && k.RuleSource() == one.source:
+			k.refuse("rules.source", "%s needs %s", one.source, one.key)
 		}
 	}
 	switch {
-	case key != "" && path == "":
-		k.refuse("rules.source", "%s needs %s", r.Source, key)
 	case r.Source == SourceMongo && !k.Mongo.Enabled:
 		k.refuse("rules.source", "mongo needs mongo.enabled")
 	case r.Source == SourceRedis && !k.Redis.Enabled:
 		k.refuse("rules.source", "redis needs redis.enabled")
-	case r.Source == SourceXDS && r.XDS.Server == "":
-		k.refuse("rules.source", "xds needs rules.xds.server")
-	case r.Source == SourceAuto && path != "" && k.Mongo.Enabled && k.isSet("mongo.enabled"):
-		k.refuse(key, "is set, and so is mongo.enabled: choose one with rules.source")
 	case k.RuleSource() == "":
 		k.refuse("rules.source", "no rule source is configured: "+
 			"set rules.file, rules.envoy-files, rules.xds.server, mongo.uri or redis.enabled")
@@ -238,9 +203,6 @@ func (k *checker) wait() {
 		k.refuse("wait-for-refill.max-wait-time",
 			"must be less than server.timeouts.write, which is %s: a request that waits longer gets no response",
 			period.Format(k.Server.Timeouts.Write))
-	}
-	if t := &k.Server.Timeouts; t.ReadHeader > t.Read {
-		k.refuse("server.timeouts.read-header", "must not be above read, which is %s", period.Format(t.Read))
 	}
 }
 

@@ -3,8 +3,6 @@ package config
 import (
 	"errors"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/fluxgate/fluxgate/internal/syntax"
@@ -18,19 +16,14 @@ func (a *Auth) Asks() bool {
 
 func (k *checker) auth() {
 	auth := &k.Server.Auth
-	if name := auth.TokensFile; name != "" {
-		_, err := auth.AllTokens()
-		if unreadable := checkReadable(name); unreadable != nil {
-			err = unreadable
+	_, err := auth.AllTokens()
+	var invalid *Error
+	if errors.As(err, &invalid) {
+		for _, p := range invalid.Problems {
+			k.found.Add(p)
 		}
-		var invalid *Error
-		if errors.As(err, &invalid) {
-			for _, p := range invalid.Problems {
-				k.found.add(p)
-			}
-		} else {
-			k.refuseErr("server.auth.tokens-file", err)
-		}
+	} else {
+		k.refuseErr("server.auth.tokens-file", unreadable(err))
 	}
 	if len(auth.Certificates) > 0 && k.Server.TLS.ClientCAFile == "" {
 		k.refuse("server.auth.certificates", "needs server.tls.client-ca-file, which verifies certificates")
@@ -55,7 +48,6 @@ func (k *checker) oidc() {
 		k.refuse("server.auth.oidc.audience",
 			"must be the audience of tokens: without it a token for any other service of the issuer would be accepted")
 	}
-	k.required("server.auth.oidc.name-claim", "server.auth.oidc.roles-claim")
 }
 
 // checkIssuer checks the URL of an issuer. The error does not show it.
@@ -81,19 +73,4 @@ func (u URI) CheckSecure() error {
 		return errors.New("must begin with https://, unless it is on this machine")
 	}
 	return nil
-}
-
-// audit checks the file of the audit, which need not exist yet.
-func (k *checker) audit() {
-	name := k.Server.Audit.File
-	if name == "" {
-		return
-	}
-	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
-		k.refuse("server.audit.file", "is not a file")
-		return
-	}
-	if info, err := os.Stat(filepath.Dir(name)); err != nil || !info.IsDir() {
-		k.refuse("server.audit.file", "is in a folder that does not exist")
-	}
 }

@@ -1,9 +1,9 @@
 package config_test
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
+	"regexp"
 	"testing"
 
 	"github.com/fluxgate/fluxgate/server/config"
@@ -29,13 +29,9 @@ func write(t testing.TB, name, content string) string {
 	return path
 }
 
-func printed(t testing.TB, c *config.Config, asJSON bool) string {
-	t.Helper()
-	var b bytes.Buffer
-	if err := c.Print(&b, asJSON); err != nil {
-		t.Fatal(err)
-	}
-	return b.String()
+// plain is a configuration without the origins of its values.
+func plain(c *config.Config) string {
+	return regexp.MustCompile(`(?m) # \S+$| # --set \S+$`).ReplaceAllString(c.String(), "")
 }
 
 // golden compares with a file, or writes it.

@@ -7,8 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"reflect"
+	"slices"
+	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/fluxgate/fluxgate/clientip"
 	"github.com/fluxgate/fluxgate/internal/match"
@@ -28,20 +32,24 @@ var forms = map[string]func(string) error{
 	"sha256": formOf(isSHA256,
 		"must be the SHA-256 of the token in 64 hexadecimal digits, as printf %s \"$TOKEN\" | sha256sum prints it"),
 	"subject": formOf(isSet, "must be the subject of the certificate, such as spiffe://example.com/ops or ops.example.com"),
+	"node":    formOf(isHostPort, "must be of the form host:port; credentials go into redis.uri"),
+	"listen":  formOf(isListen, "must be of the form host:port, or :port for all addresses"),
 	"share":   formOf(isShare, "must be auto or a number from 0.000001 to 1"),
 	"":        formOf(isSet, "must not be empty"),
+	"pattern": formOf(isPattern, "must be a pattern such as /api/**: * is one segment, ** any number; %2A is a * itself"),
+	"proxy":   formOf(isProxy, "must be the address or the network of a proxy, such as 10.0.0.0/8: the widest is /8, of IPv6 /7"),
 	"http":    func(s string) error { return checkHTTP(URI(s)) },
-	"pattern": checkPattern,
-	"proxy":   checkProxy,
-	"secret": func(name string) error {
-		_, err := ReadSecret(name)
+
+	"secret":     readable(ReadSecret),
+	"credential": readable(ReadCredential),
+	"ca":         readable(ReadCA),
+}
+
+func readable[T any](read func(name string) (T, error)) func(string) error {
+	return func(name string) error {
+		_, err := read(name)
 		return err
-	},
-	"credential": func(name string) error {
-		_, err := ReadCredential(name)
-		return err
-	},
-	"ca": checkCAFile,
+	}
 }
 
 func formOf(is func(string) bool, message string) func(string) error {
@@ -78,10 +86,10 @@ func (s *setting) check(v reflect.Value, refuse func(inside, message string)) {
 }
 
 // checkItems checks a list of groups, with the item of each problem.
-func (g *group) checkItems(list reflect.Value, refuse func(item int, inside, message string)) {
+func (g group) checkItems(list reflect.Value, refuse func(item int, inside, message string)) {
 	taken := map[string]bool{}
 	for i := range list.Len() {
-		for _, s := range g.settings {
+		for _, s := range g {
 			v := list.Index(i).FieldByIndex(s.index)
 			s.check(v, func(inside, message string) { refuse(i, "."+s.name+inside, message) })
 			if s.unique {
@@ -98,10 +106,16 @@ func (g *group) checkItems(list reflect.Value, refuse func(item int, inside, mes
 	}
 }
 
-// checkForm is what is wrong with a string that the tags allow, "" if nothing.
+// checkForm is what is wrong with a string, "" if nothing.
 func (s *setting) checkForm(text string) string {
-	if message := s.checkString(text); message != "" || len(s.oneOf) > 0 {
-		return message
+	switch {
+	case strings.ContainsFunc(text, unicode.IsControl):
+		return "must be one line of text"
+	case len(s.oneOf) > 0:
+		if !slices.Contains(s.oneOf, text) {
+			return "must be one of " + strings.Join(s.oneOf, ", ")
+		}
+		return ""
 	}
 	if err := forms[s.is](text); err != nil {
 		return err.Error()
@@ -110,7 +124,9 @@ func (s *setting) checkForm(text string) string {
 }
 
 // within reports whether a number or a time is in its range.
-func (s *setting) within(v reflect.Value) bool { return number(v) >= s.least && number(v) <= s.most }
+func (s *setting) within(v reflect.Value) bool {
+	return number(v) >= s.bound(s.min) && number(v) <= s.bound(s.max)
+}
 
 func isSet(s string) bool { return s != "" }
 
@@ -119,40 +135,24 @@ func isSHA256(s string) bool {
 	return err == nil && len(hash) == sha256.Size
 }
 
+// isListen reports whether a string can be the address of a listener.
+func isListen(addr string) bool {
+	host, port, err := net.SplitHostPort(addr)
+	_, portErr := strconv.ParseUint(port, 10, 16)
+	return err == nil && portErr == nil && (host == "" || syntax.IsHost(host))
+}
+
 // isHeaderName reports whether a string can be the name of a header.
 func isHeaderName(name string) bool { return len(name) <= 64 && syntax.IsToken(name) }
 
-func checkPattern(pattern string) error {
-	_, err := match.CompilePaths([]string{pattern})
-	return hideSecret(pattern, err)
-}
+func isPattern(pattern string) bool { return match.CheckPattern(pattern) == nil }
 
-func checkProxy(proxy string) error {
+func isProxy(proxy string) bool {
 	_, err := clientip.New(clientip.Config{TrustedProxies: []string{proxy}})
-	if err != nil {
-		if _, after, ok := strings.Cut(err.Error(), ": "); ok { // without what was being done
-			err = errors.New(after)
-		}
-	}
-	return hideSecret(proxy, err)
+	return err == nil
 }
 
-// hideSecret is an error that quotes a value, unless that may hold a secret.
-func hideSecret(value string, err error) error {
-	if err != nil && mayHoldSecret(value) {
-		return errors.New("is not valid (not shown: it may hold a secret)")
-	}
-	return err
-}
-
-// checkReadable refuses a file that cannot be read. Its name is not repeated: it
-// may be the secret itself by mistake.
-func checkReadable(name string) error {
-	_, err := ReadFile(name)
-	return unreadable(err)
-}
-
-// unreadable is an error of a file, without its name.
+// unreadable is an error of a file, without its name, which may be a secret by mistake.
 func unreadable(err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {
@@ -164,25 +164,15 @@ func unreadable(err error) error {
 	return err
 }
 
-func checkCAFile(name string) error {
-	if err := checkReadable(name); err != nil {
-		return err
-	}
-	if _, err := ReadCA(name); err != nil {
-		return errors.New("contains no PEM certificate")
-	}
-	return nil
-}
-
-// ReadCA reads a file of CA certificates.
+// ReadCA reads a file of CA certificates. The error is without its name.
 func ReadCA(name string) (*x509.CertPool, error) {
 	data, err := ReadFile(name)
 	if err != nil {
-		return nil, err
+		return nil, unreadable(err)
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(data) {
-		return nil, fmt.Errorf("%s contains no PEM certificate", name)
+		return nil, errors.New("contains no PEM certificate")
 	}
 	return pool, nil
 }
@@ -199,28 +189,23 @@ func ReadSecret(name string) ([]byte, error) {
 	if name == "" {
 		return nil, nil
 	}
-	secret, err := readLine(name)
-	if err != nil {
-		return nil, err
-	}
-	if len(secret) < minSecret || len(secret) > maxSecret {
-		return nil, fmt.Errorf("names a file with %d bytes: a secret has %d to %d; openssl rand -hex 32 prints one",
-			len(secret), minSecret, maxSecret)
-	}
-	return []byte(secret), nil
+	secret, err := readLine(name, minSecret)
+	return []byte(secret), err
 }
 
 // ReadCredential reads a user name or a password from its file, without a line end after it.
-func ReadCredential(name string) (string, error) {
-	value, err := readLine(name)
-	if err == nil && (value == "" || len(value) > maxSecret) {
-		err = fmt.Errorf("names a file with %d bytes: a user name or a password has 1 to %d", len(value), maxSecret)
-	}
-	return value, err
-}
+func ReadCredential(name string) (string, error) { return readLine(name, 1) }
 
-// readLine reads a file without the line end after its content. The error is without the name.
-func readLine(name string) (string, error) {
+// readLine reads a file without the line end after its content, which has a minimum of bytes. The
+// error is without the name.
+func readLine(name string, least int) (string, error) {
 	data, err := ReadFile(name)
-	return strings.TrimRight(string(data), "\r\n"), unreadable(err)
+	if err != nil {
+		return "", unreadable(err)
+	}
+	line := strings.TrimRight(string(data), "\r\n")
+	if len(line) < least || len(line) > maxSecret {
+		return "", fmt.Errorf("names a file with %d bytes: it must have %d to %d", len(line), least, maxSecret)
+	}
+	return line, nil
 }

@@ -9,13 +9,8 @@ import (
 	"time"
 )
 
-// group is a struct of the configuration: its settings, in the order of its
-// fields.
-type group struct {
-	typ      reflect.Type
-	path     string // of the group, "" for the whole configuration and for items of lists
-	settings []*setting
-}
+// group has the settings of a struct, in the order of its fields.
+type group []*setting
 
 // setting is one name in a group: a key, or a group of keys.
 type setting struct {
@@ -23,14 +18,14 @@ type setting struct {
 	path  string // such as redis.pool.max-total
 	index []int  // of the field in the configuration, or in the item of a list
 	typ   reflect.Type
-	inner *group // of a group, or of the items of a list of groups
+	inner group // of a group, or of the items of a list of groups
 
-	oneOf       []string
-	is          string // one of forms, "" for any string
-	required    bool   // must not be empty
-	unique      bool   // among the items of a list
-	min, max    string // as written, "" for none
-	least, most float64
+	oneOf    []string
+	is       string // one of forms, "" for any string
+	required bool   // must not be empty
+	unique   bool   // among the items of a list
+	min, max string // as written, "" for none
+	initial  string // the default, as in the environment
 }
 
 // isGroup reports whether the setting is a group of keys.
@@ -47,13 +42,13 @@ func (s *setting) variable() string {
 }
 
 // root is the group of the whole configuration.
-var root = sync.OnceValue(func() *group { return groupOf(reflect.TypeFor[Config](), "", nil) })
+var root = sync.OnceValue(func() group { return groupOf(reflect.TypeFor[Config](), "", nil) })
 
 // keys are all settings but the groups, in the order of the configuration.
 var keys = sync.OnceValue(func() []*setting { return root().keys(nil) })
 
-func (g *group) keys(all []*setting) []*setting {
-	for _, s := range g.settings {
+func (g group) keys(all []*setting) []*setting {
+	for _, s := range g {
 		if s.isGroup() {
 			all = s.inner.keys(all)
 		} else {
@@ -63,8 +58,7 @@ func (g *group) keys(all []*setting) []*setting {
 	return all
 }
 
-func groupOf(t reflect.Type, path string, index []int) *group {
-	g := &group{typ: t, path: path}
+func groupOf(t reflect.Type, path string, index []int) (g group) {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		name := f.Tag.Get("key")
@@ -74,17 +68,16 @@ func groupOf(t reflect.Type, path string, index []int) *group {
 		s := &setting{
 			name: name, path: join(path, name), index: append(slices.Clone(index), i), typ: f.Type,
 			oneOf: strings.Fields(f.Tag.Get("oneof")), is: f.Tag.Get("is"),
-			required: f.Tag.Get("required") != "", unique: f.Tag.Get("unique") != "", min: f.Tag.Get("min"), max: f.Tag.Get("max"),
+			required: f.Tag.Get("required") != "", unique: f.Tag.Get("unique") != "",
+			min: f.Tag.Get("min"), max: f.Tag.Get("max"), initial: f.Tag.Get("default"),
 		}
 		switch {
 		case s.isGroup():
 			s.inner = groupOf(f.Type, s.path, s.index)
 		case f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() == reflect.Struct:
 			s.inner = groupOf(f.Type.Elem(), "", nil)
-		case s.min != "":
-			s.least, s.most = s.bound(s.min), s.bound(s.max)
 		}
-		g.settings = append(g.settings, s)
+		g = append(g, s)
 	}
 	return g
 }
@@ -113,8 +106,9 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-func (g *group) find(name string) *setting {
-	for _, s := range g.settings {
+// find returns the setting with a name in the group, or nil.
+func (g group) find(name string) *setting {
+	for _, s := range g {
 		if s.name == name {
 			return s
 		}
@@ -122,46 +116,43 @@ func (g *group) find(name string) *setting {
 	return nil
 }
 
-func (g *group) names() []string {
-	names := make([]string, len(g.settings))
-	for i, s := range g.settings {
+func (g group) names() []string {
+	names := make([]string, len(g))
+	for i, s := range g {
 		names[i] = s.name
 	}
 	return names
 }
 
-// lookup finds the setting of a path such as redis.pool.max-total. If there is
-// none it returns the group that the path leads to, and the rest.
-func (g *group) lookup(path string) (s *setting, within *group, rest string) {
-	name, rest, deeper := strings.Cut(path, ".")
-	s = g.find(name)
-	switch {
-	case s != nil && !deeper:
-		return s, g, ""
-	case s != nil && s.isGroup():
-		return s.inner.lookup(rest)
+// paths are those of all keys.
+func paths() (all []string) {
+	for _, s := range keys() {
+		all = append(all, s.path)
 	}
-	return nil, g, path
+	return all
 }
 
-var (
-	durationType = reflect.TypeFor[time.Duration]()
-	shareType    = reflect.TypeFor[Share]()
-)
+// keyOf returns the key with a path such as redis.pool.max-total, or nil.
+func keyOf(path string) *setting {
+	for _, s := range keys() {
+		if s.path == path {
+			return s
+		}
+	}
+	return nil
+}
 
-func (g *group) wants() string { return "a group of keys: " + strings.Join(g.names(), ", ") }
+var durationType = reflect.TypeFor[time.Duration]()
+
+func (g group) wants() string { return "a group of keys: " + strings.Join(g.names(), ", ") }
 
 // wants says what kind of value a key has.
 func (s *setting) wants() string {
 	switch kind := s.typ.Kind(); {
 	case s.typ == durationType:
 		return "a time such as 30s or 100ms"
-	case s.typ == shareType:
-		return "auto or a number"
 	case s.isGroup():
 		return s.inner.wants()
-	case kind == reflect.String && len(s.oneOf) > 0:
-		return "one of " + strings.Join(s.oneOf, ", ")
 	case kind == reflect.Slice && s.inner != nil:
 		return "a list of groups with the keys " + strings.Join(s.inner.names(), ", ")
 	default:

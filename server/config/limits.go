@@ -21,11 +21,11 @@ const (
 type RateLimit struct {
 	// FilterEnabled limits requests of forward-auth. If it is false, all of them are
 	// allowed.
-	FilterEnabled bool `key:"filter-enabled"`
+	FilterEnabled bool `key:"filter-enabled" default:"true"`
 	// FilterOrder has no effect. It is accepted for existing configurations.
-	FilterOrder int `key:"filter-order" min:"-2147483648" max:"2147483647"`
+	FilterOrder int `key:"filter-order" default:"1" min:"-2147483648" max:"2147483647"`
 	// DefaultRuleSetID is the rule set of requests that name none.
-	DefaultRuleSetID string `key:"default-rule-set-id" is:"rule-set"`
+	DefaultRuleSetID string `key:"default-rule-set-id" default:"api-limits" is:"rule-set"`
 	// IncludePatterns are the paths that the filter limits: * is one segment,
 	// ** any number. An empty list means all.
 	IncludePatterns []string `key:"include-patterns" is:"pattern"`
@@ -35,12 +35,12 @@ type RateLimit struct {
 	// AmbiguousPaths is the treatment of paths that routers may read in more
 	// than one way. match applies the limits of all readings. refuse answers 400
 	// to an escaped slash, a dot segment or an empty segment before the end.
-	AmbiguousPaths fluxgate.AmbiguousPaths `key:"ambiguous-paths" oneof:"match refuse"`
+	AmbiguousPaths fluxgate.AmbiguousPaths `key:"ambiguous-paths" default:"match" oneof:"match refuse"`
 	// MissingRuleBehavior is the decision for a request that no rule matches.
-	MissingRuleBehavior MissingRule `key:"missing-rule-behavior" oneof:"ALLOW REJECT"`
+	MissingRuleBehavior MissingRule `key:"missing-rule-behavior" default:"ALLOW" oneof:"ALLOW REJECT"`
 	// DefaultPolicy is the policy of rules without one. WAIT_FOR_REFILL needs
 	// wait-for-refill.enabled.
-	DefaultPolicy rules.Policy `key:"default-policy" oneof:"REJECT WAIT_FOR_REFILL"`
+	DefaultPolicy rules.Policy `key:"default-policy" default:"REJECT" oneof:"REJECT WAIT_FOR_REFILL"`
 	// TrustedProxies are addresses and networks of proxies whose header with the
 	// client's address is trusted.
 	TrustedProxies []string `key:"trusted-proxies" is:"proxy"`
@@ -53,14 +53,14 @@ type RateLimit struct {
 	// A request with two values of such a header is rejected.
 	Attributes map[string]string `key:"attributes"`
 	// IPv6Prefix is the number of bits of an IPv6 address that identify a caller.
-	IPv6Prefix int `key:"ipv6-prefix" min:"1" max:"128"`
+	IPv6Prefix int `key:"ipv6-prefix" default:"64" min:"1" max:"128"`
 	// OnFailure is the failure mode of rules without one, while Redis is
 	// unavailable: local counts in the process, open allows, closed rejects.
-	OnFailure rules.OnFailure `key:"on-failure" oneof:"local open closed"`
+	OnFailure rules.OnFailure `key:"on-failure" default:"local" oneof:"local open closed"`
 	// FallbackShare is the share of each limit that a server applies while Redis
 	// is unavailable: a number from 0.000001 to 1, or auto, which is 1 divided by
 	// the number of servers last counted in Redis.
-	FallbackShare Share `key:"fallback-share" is:"share" required:"yes"`
+	FallbackShare Share `key:"fallback-share" default:"auto" is:"share" required:"yes"`
 }
 
 // Share is a share of a limit: a number above 0 and at most 1, or ShareAuto.
@@ -92,11 +92,11 @@ type WaitForRefill struct {
 	// Enabled makes requests wait under rules with the policy WAIT_FOR_REFILL.
 	Enabled bool `key:"enabled"`
 	// MaxWaitTime is the longest time that a request waits.
-	MaxWaitTime time.Duration `key:"max-wait-time" min:"1ms" max:"1h"`
+	MaxWaitTime time.Duration `key:"max-wait-time" default:"5s" min:"1ms" max:"1h"`
 	// MaxConcurrentWaits is the maximum number of waiting requests. Further requests
 	// are rejected. At most a tenth of this number, rounded up, wait for the same
 	// bucket, unless its rule is GLOBAL.
-	MaxConcurrentWaits int `key:"max-concurrent-waits" min:"1" max:"1000000"`
+	MaxConcurrentWaits int `key:"max-concurrent-waits" default:"100" min:"1" max:"1000000"`
 }
 
 // Settle configures receipts. With a receipt a caller reports the actual cost of a
@@ -107,7 +107,7 @@ type Settle struct {
 	// receipts of this server.
 	ReceiptSecretFile string `key:"receipt-secret-file" is:"secret"`
 	// ReceiptTTL is how long a receipt is valid.
-	ReceiptTTL time.Duration `key:"receipt-ttl" min:"1s" max:"24h"`
+	ReceiptTTL time.Duration `key:"receipt-ttl" default:"10m" min:"1s" max:"24h"`
 }
 
 // Events configures the delivery of warnings, for limits with warnAt. Servers that share Redis

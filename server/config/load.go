@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"io/fs"
+	"maps"
 	"os"
 	"reflect"
 	"strings"
+	"unicode/utf8"
 
-	"github.com/fluxgate/fluxgate/internal/spelling"
 	"github.com/fluxgate/fluxgate/internal/yamltree"
 )
 
@@ -47,7 +49,8 @@ func Load(from Sources) (*Config, error) {
 }
 
 func load(name string, data []byte, environ map[string]string, set []string) (*Config, error) {
-	l := loader{decoder: decoder{file: &yamltree.File{}}, tree: &yamltree.Node{Kind: yamltree.Object}}
+	c := Defaults()
+	l := loader{decoder: newDecoder(&yamltree.File{}), config: &c}
 	if name != "" {
 		l.readFile(name, data)
 	}
@@ -55,31 +58,14 @@ func load(name string, data []byte, environ map[string]string, set []string) (*C
 	for i, assignment := range set {
 		l.assign(i, assignment)
 	}
-	c := Defaults()
-	l.group(root(), reflect.ValueOf(&c).Elem(), l.tree, "")
-	if err := l.found.orNil(); err != nil {
+	if err := errorOf(&l.found); err != nil {
 		return nil, err
 	}
-	c.from = &origin{file: l.file, tree: l.tree}
-	c.fitDefaults()
-	return &c, nil
-}
-
-// fitDefaults lowers defaults that contradict values that were set.
-func (c *Config) fitDefaults() {
-	pool, timeouts := &c.Redis.Pool, &c.Server.Timeouts
-	if !c.isSet("redis.pool.max-idle") {
-		pool.MaxIdle = min(pool.MaxIdle, pool.MaxTotal)
-	}
-	if !c.isSet("redis.pool.min-idle") {
-		pool.MinIdle = min(pool.MinIdle, pool.MaxIdle)
-	}
-	if !c.isSet("server.timeouts.read-header") {
-		timeouts.ReadHeader = min(timeouts.ReadHeader, timeouts.Read)
-	}
+	c.from = l.origin
 	if database, err := parseMongo(c.Mongo.URI); err == nil && database != "" && !c.isSet("mongo.database") {
 		c.Mongo.Database = database
 	}
+	return &c, nil
 }
 
 // ReadFile reads a file of at most 1 MiB.
@@ -94,7 +80,7 @@ func ReadFile(name string) ([]byte, error) {
 		return nil, err
 	}
 	if len(data) > maxFile {
-		return nil, fmt.Errorf("%s has more than %d KiB", name, maxFile>>10)
+		return nil, &fs.PathError{Op: "read", Path: name, Err: fmt.Errorf("has more than %d KiB", maxFile>>10)}
 	}
 	return data, nil
 }
@@ -116,34 +102,27 @@ func (d *decoder) readDocument(name string, data []byte, holds string) *yamltree
 	return nil
 }
 
-// loader lays the sources over each other.
+// loader applies the sources to a configuration, one after the other.
 type loader struct {
 	decoder
-	tree *yamltree.Node
+	config *Config
 }
 
 // readFile reads the file, whose values are below the key fluxgate.
 func (l *loader) readFile(name string, data []byte) {
 	const holds = "the key fluxgate and the configuration below it"
 	document := l.readDocument(name, data, holds)
-	switch {
-	case document == nil:
+	if document == nil {
 		return
-	case document.Kind != yamltree.Object:
+	}
+	if document.Get("fluxgate") == nil {
 		l.refuse(yamltree.Position{}, "", "must hold one document with "+holds)
-		return
-	case document.Get("fluxgate") == nil:
-		l.refuse(yamltree.Position{}, "", "has no key fluxgate: the configuration must be below it")
 	}
 	for _, f := range document.Fields {
-		switch {
-		case f.Name == "fluxgate" && !f.Value.IsNull():
-			l.tree = f.Value
-		case f.Name == "fluxgate":
-		case root().find(f.Name) != nil:
-			l.refuse(f.At, f.Name, "must be below fluxgate")
-		default:
-			l.refuse(f.At, showName(f.Name), "is not a known key: the configuration is below fluxgate")
+		if f.Name != "fluxgate" {
+			l.refuse(f.At, showName(f.Name), "must be below the key fluxgate")
+		} else if !f.Value.IsNull() {
+			l.group(root(), reflect.ValueOf(l.config).Elem(), f.Value, "")
 		}
 	}
 }
@@ -156,14 +135,10 @@ func (l *loader) assign(i int, assignment string) {
 		l.refuseSource(fmt.Sprintf("--set number %d", i+1), "must have the form key=value, such as redis.timeout=50ms")
 		return
 	}
-	s, within, rest := root().lookup(path)
-	switch {
-	case s == nil:
-		l.refuseSource("--set "+showName(path), unknownPath(path, within, rest))
-	case s.isGroup():
-		l.refuseSource("--set "+path, "is "+s.wants())
-	default:
-		l.override(s, "--set "+s.path, value)
+	if s := keyOf(path); s != nil {
+		l.override(s, "--set "+path, value)
+	} else {
+		l.refuseSource("--set "+showName(path), unknown(path, paths()))
 	}
 }
 
@@ -171,40 +146,14 @@ func (l *loader) refuseSource(source, message string) {
 	l.refuse(yamltree.Position{Source: source}, "", message)
 }
 
-// override lays a value over that of a key in the tree.
+// override replaces the value of a key.
 func (l *loader) override(s *setting, source, value string) {
 	at := yamltree.Position{Source: source}
-	n, names := l.tree, strings.Split(s.path, ".")
-	for i, name := range names {
-		if n.Kind != yamltree.Object {
-			return // the decoder refuses it
-		}
-		over := &yamltree.Node{At: at, Kind: yamltree.Object}
-		if i == len(names)-1 {
-			over = &yamltree.Node{At: at, Value: value}
-		}
-		switch f := n.Field(name); {
-		case f == nil:
-			n.Fields = append(n.Fields, yamltree.Field{Name: name, At: at, Value: over})
-			n = over
-		case i == len(names)-1 || f.Value.IsNull():
-			f.At, f.Value = at, over
-			n = over
-		default:
-			n = f.Value
-		}
+	if !utf8.ValidString(value) {
+		l.refuse(at, s.path, "is not UTF-8 text")
+		return
 	}
-}
-
-// unknownPath says what may have been meant by a path that leads nowhere.
-func unknownPath(path string, within *group, rest string) string {
-	var paths []string
-	for _, s := range keys() {
-		paths = append(paths, s.path)
-	}
-	if meant := spelling.Nearest(path, paths, nil); meant != "" {
-		return "is not a known key: did you mean " + meant + "?"
-	}
-	name, _, _ := strings.Cut(rest, ".")
-	return unknownKey(name, within)
+	maps.DeleteFunc(l.at, func(place string, _ yamltree.Position) bool { return strings.HasPrefix(place, s.path+"[") })
+	l.value(s, s.in(l.config), &yamltree.Node{At: at, Value: value}, s.path)
+	l.at[s.path] = at
 }

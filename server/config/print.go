@@ -1,10 +1,8 @@
 package config
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"reflect"
 	"strconv"
 	"strings"
@@ -15,30 +13,12 @@ import (
 	"github.com/fluxgate/fluxgate/internal/yamltree"
 )
 
-// Print writes the whole configuration as YAML, with secrets masked. Without secrets, the
-// output loads as the same configuration. Each value that is not the default has a comment
-// with its origin. asJSON writes JSON instead.
-func (c *Config) Print(w io.Writer, asJSON bool) error {
-	var b bytes.Buffer
-	if asJSON {
-		whole := map[string]any{"fluxgate": root().shown(reflect.ValueOf(c).Elem())}
-		data, err := json.MarshalIndent(whole, "", "  ")
-		if err != nil {
-			return fmt.Errorf("printing the configuration: %w", err)
-		}
-		b.Write(append(data, '\n'))
-	} else {
-		b.WriteString("fluxgate:\n")
-		c.printGroup(&b, root(), "  ")
-	}
-	_, err := w.Write(b.Bytes())
-	return err
-}
-
-// String is the configuration as YAML, so that no log shows a secret.
+// String is the whole configuration as YAML, with secrets masked. Without secrets it loads as
+// the same configuration. Each value that is not the default has a comment with its origin.
 func (c Config) String() string {
 	var b strings.Builder
-	_ = c.Print(&b, false) // a builder has no errors
+	b.WriteString("fluxgate:\n")
+	c.printGroup(&b, root(), "  ")
 	return b.String()
 }
 
@@ -47,8 +27,8 @@ func (c Config) GoString() string { return c.String() }
 
 // printGroup writes the keys of a group as YAML, each in a line of its own with
 // a comment that says where its value comes from.
-func (c *Config) printGroup(b *bytes.Buffer, g *group, indent string) {
-	for _, s := range g.settings {
+func (c *Config) printGroup(b *strings.Builder, g group, indent string) {
+	for _, s := range g {
 		if s.isGroup() {
 			fmt.Fprintf(b, "%s%s:\n", indent, s.name)
 			c.printGroup(b, s.inner, indent+"  ")
@@ -58,16 +38,7 @@ func (c *Config) printGroup(b *bytes.Buffer, g *group, indent string) {
 		if origin := c.Origin(s.path); origin != "" {
 			comment = " # " + strings.Trim(strconv.Quote(origin), `"`) // a file may have any name
 		}
-		value := s.shown(s.in(c))
-		items, isList := value.([]any)
-		if s.inner == nil || !isList || len(items) == 0 {
-			fmt.Fprintf(b, "%s%s: %s%s\n", indent, s.name, flow(value), comment)
-			continue
-		}
-		fmt.Fprintf(b, "%s%s:%s\n", indent, s.name, comment)
-		for _, item := range items {
-			fmt.Fprintf(b, "%s  - %s\n", indent, flow(item))
-		}
+		fmt.Fprintf(b, "%s%s: %s%s\n", indent, s.name, flow(s.shown(s.in(c))), comment)
 	}
 }
 
@@ -80,16 +51,11 @@ func flow(value any) string {
 	return printable.JSON(text, "")
 }
 
-// shown is the settings of a group by their names, without secrets. v is the
-// struct that their indexes count from.
-func (g *group) shown(v reflect.Value) map[string]any {
-	fields := make(map[string]any, len(g.settings))
-	for _, s := range g.settings {
-		if s.isGroup() {
-			fields[s.name] = s.inner.shown(v)
-		} else {
-			fields[s.name] = s.shown(v.FieldByIndex(s.index))
-		}
+// shown is an item of a list of groups: its settings by their names, without secrets.
+func (g group) shown(v reflect.Value) map[string]any {
+	fields := make(map[string]any, len(g))
+	for _, s := range g {
+		fields[s.name] = s.shown(v.FieldByIndex(s.index))
 	}
 	return fields
 }

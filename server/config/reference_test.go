@@ -88,17 +88,17 @@ func meaning(t *testing.T, said map[string]string, group reflect.Type, e *settin
 	return strings.NewReplacer("|", `\|`, "*", `\*`).Replace(text)
 }
 
-func writeGroup(t *testing.T, b *strings.Builder, said map[string]string, g *group) {
+func writeGroup(t *testing.T, b *strings.Builder, said map[string]string, g group, typ reflect.Type, path string) {
 	t.Helper()
 	defaults := Defaults()
-	if g.path != "" {
-		fmt.Fprintf(b, "\n## %s\n\n%s\n", g.path, said[g.typ.Name()])
-		if said[g.typ.Name()] == "" {
-			t.Errorf("type %s has no comment", g.typ.Name())
+	if path != "" {
+		fmt.Fprintf(b, "\n## %s\n\n%s\n", path, said[typ.Name()])
+		if said[typ.Name()] == "" {
+			t.Errorf("type %s has no comment", typ.Name())
 		}
 	}
 	head := false
-	for _, e := range g.settings {
+	for _, e := range g {
 		if e.isGroup() {
 			continue
 		}
@@ -106,16 +106,16 @@ func writeGroup(t *testing.T, b *strings.Builder, said map[string]string, g *gro
 			b.WriteString("\n| key | environment variable | default | meaning |\n|---|---|---|---|\n")
 			head = true
 		}
-		fmt.Fprintf(b, "| `%s` | `%s` | `%s` | %s |\n", e.path, e.variable(), flow(e.shown(e.in(&defaults))), meaning(t, said, g.typ, e))
+		fmt.Fprintf(b, "| `%s` | `%s` | `%s` | %s |\n", e.path, e.variable(), flow(e.shown(e.in(&defaults))), meaning(t, said, typ, e))
 		if e.inner != nil {
-			for _, inner := range e.inner.settings {
-				fmt.Fprintf(b, "| `%s[].%s` | | | %s |\n", e.path, inner.name, meaning(t, said, e.inner.typ, inner))
+			for _, inner := range e.inner {
+				fmt.Fprintf(b, "| `%s[].%s` | | | %s |\n", e.path, inner.name, meaning(t, said, e.typ.Elem(), inner))
 			}
 		}
 	}
-	for _, e := range g.settings {
+	for _, e := range g {
 		if e.isGroup() {
-			writeGroup(t, b, said, e.inner)
+			writeGroup(t, b, said, e.inner, e.typ, e.path)
 		}
 	}
 }
@@ -124,7 +124,7 @@ func writeGroup(t *testing.T, b *strings.Builder, said map[string]string, g *gro
 func TestReference(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(referenceHead)
-	writeGroup(t, &b, comments(t), root())
+	writeGroup(t, &b, comments(t), root(), reflect.TypeFor[Config](), "")
 	if os.Getenv("UPDATE_GOLDEN") != "" {
 		if err := os.WriteFile(reference, []byte(b.String()), 0o644); err != nil {
 			t.Fatal(err)
@@ -163,7 +163,7 @@ redis.timeout=50ms ratelimit.trusted-proxies=10.0.0.0/8,2001:db8::/32
 - A list is written with commas in the environment and on the command line, and may be in the file. It replaces the whole list that it overrides. The
   lists of tokens and certificates, and keys with names below them, are written everywhere as in a file: ` + "`[{name: ci, sha256: …, roles: [check]}]`" + `,
   ` + "`{tier: X-Tier}`" + `.
-- An unknown key, an unknown ` + "`FLUXGATE_`" + ` variable or an invalid value is an error: the server does not start. The error has the position and
-  suggests a correction. Variables that Kubernetes sets for a service called ` + "`fluxgate`" + `, and ` + "`FLUXGATE_TEST_…`" + `, are ignored.
+- An unknown key, an unknown ` + "`FLUXGATE_`" + ` variable or an invalid value is an error: the server does not start. The error has the position, and
+  often a suggestion. Variables that Kubernetes sets for a service called ` + "`fluxgate`" + `, and ` + "`FLUXGATE_TEST_…`" + `, are ignored.
 - No output shows secrets: passwords in URIs and the hashes of tokens are masked. Other secrets are in files of their own.
 `

@@ -7,7 +7,7 @@ type Rules struct {
 	// Source is where rules come from. auto is the file if rules.file is set, else
 	// the files of rules.envoy-files, else the server of rules.xds.server, else MongoDB
 	// if mongo.uri is set, else Redis.
-	Source string `key:"source" oneof:"auto file envoy-files xds mongo redis"`
+	Source string `key:"source" default:"auto" oneof:"auto file envoy-files xds mongo redis"`
 	// File is a file with rules, or a folder of such files.
 	File string `key:"file"`
 	// EnvoyFiles is a configuration file of envoyproxy/ratelimit, or a folder of
@@ -16,7 +16,7 @@ type Rules struct {
 	// MaxRuleSets is the maximum number of rule sets in memory, and of files in a folder of
 	// rules. If more are in use, the least recently used rule set is dropped, and loaded
 	// again at its next request.
-	MaxRuleSets int `key:"max-rule-sets" min:"1" max:"100000"`
+	MaxRuleSets int `key:"max-rule-sets" default:"10000" min:"1" max:"100000"`
 	// Copies is a folder for the last valid version of each rule set, to start
 	// from while the source is unavailable. Empty means no copies.
 	Copies string `key:"copies"`
@@ -30,14 +30,14 @@ type XDS struct {
 	// Server is its address, as host:port.
 	Server string `key:"server"`
 	// NodeID is the name of this server there. Envoy Gateway expects envoy-ratelimit.
-	NodeID string `key:"node-id"`
+	NodeID string `key:"node-id" default:"fluxgate"`
 	// NodeMetadata is sent with the node id.
 	NodeMetadata map[string]string `key:"node-metadata"`
 	// StartWithoutRules makes the server ready before the first configuration has arrived.
 	// Until then ratelimit.missing-rule-behavior decides requests.
 	StartWithoutRules bool `key:"start-without-rules"`
 	// MaxMessage is the maximum size of all configurations together, in bytes.
-	MaxMessage int64 `key:"max-message" min:"65536" max:"268435456"`
+	MaxMessage int64 `key:"max-message" default:"16777216" min:"65536" max:"268435456"`
 
 	TLS XDSTLS `key:"tls"`
 }
@@ -59,16 +59,15 @@ type XDSTLS struct {
 	ServerName string `key:"server-name" is:"host"`
 }
 
-// RuleFiles returns the key and the value of the setting that names the files with
-// rules, or nothing if rules are not in files.
-func (c *Config) RuleFiles() (key, path string) {
+// RuleFiles returns the file or the folder with the rules, "" if rules are not in files.
+func (c *Config) RuleFiles() string {
 	switch c.RuleSource() {
 	case SourceFile:
-		return "rules.file", c.Rules.File
+		return c.Rules.File
 	case SourceEnvoyFiles:
-		return "rules.envoy-files", c.Rules.EnvoyFiles
+		return c.Rules.EnvoyFiles
 	}
-	return "", ""
+	return ""
 }
 
 // NeedsDefaultRuleSet reports whether the default rule set must exist. Configurations of
@@ -81,18 +80,18 @@ func (c *Config) NeedsDefaultRuleSet() bool {
 // Reload configures how changes of rules are detected.
 type Reload struct {
 	// Enabled loads changed rules. If it is false, rules are read once.
-	Enabled bool `key:"enabled"`
+	Enabled bool `key:"enabled" default:"true"`
 	// Strategy is how changes are detected: POLLING reads revisions, REDIS_PUBSUB
 	// listens for announcements, AUTO does both if Redis is enabled.
-	Strategy string `key:"strategy" oneof:"AUTO POLLING REDIS_PUBSUB"`
+	Strategy string `key:"strategy" default:"AUTO" oneof:"AUTO POLLING REDIS_PUBSUB"`
 	// PollingInterval is the longest time until a change is in effect without
 	// announcements. Revisions are read twice per interval.
-	PollingInterval time.Duration `key:"polling-interval" min:"100ms" max:"24h"`
+	PollingInterval time.Duration `key:"polling-interval" default:"30s" min:"100ms" max:"24h"`
 	// Jitter is the longest random delay before the rules are read. It keeps many servers
 	// from reading at once. 0s means no delay.
-	Jitter time.Duration `key:"jitter" min:"0s" max:"1m"`
+	Jitter time.Duration `key:"jitter" default:"50ms" min:"0s" max:"1m"`
 	// Channel is the Redis channel of announcements.
-	Channel string `key:"channel" required:"yes"`
+	Channel string `key:"channel" default:"fluxgate:rule-reload" required:"yes"`
 	// ResetBucketsOnReload resets the buckets of a rule set to full when it changes.
 	// Every caller may then send a burst.
 	ResetBucketsOnReload bool `key:"reset-buckets-on-reload"`
@@ -122,7 +121,7 @@ func (c *Config) RuleSource() string {
 type Mongo struct {
 	// Enabled reads the rules from MongoDB if uri is set, and rules.file,
 	// rules.envoy-files and rules.xds.server are not.
-	Enabled bool `key:"enabled"`
+	Enabled bool `key:"enabled" default:"true"`
 	// URI is the address of MongoDB, such as mongodb://localhost:27017/fluxgate. Without it
 	// the rules are in Redis.
 	URI URI `key:"uri"`
@@ -134,8 +133,8 @@ type Mongo struct {
 	PasswordFile string `key:"password-file" is:"credential"`
 	// Database is the database with the rules. If the URI names a database, that is
 	// the default.
-	Database string `key:"database"`
+	Database string `key:"database" default:"fluxgate"`
 	// Collection is the collection with the rules. The other collections are named
 	// after it.
-	Collection string `key:"collection"`
+	Collection string `key:"collection" default:"rate_limit_rules"`
 }

@@ -26,7 +26,7 @@ func (a Auth) AllTokens() ([]Token, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading tokens: %w", err)
 	}
-	var d decoder
+	d := newDecoder(nil)
 	var content tokensFile
 	document := d.readDocument(a.TokensFile, data, "a list under tokens")
 	if document != nil {
@@ -37,12 +37,11 @@ func (a Auth) AllTokens() ([]Token, error) {
 		// All together, since a name may be in both.
 		groupOf(reflect.TypeFor[Token](), "", nil).checkItems(reflect.ValueOf(all), func(item int, inside, message string) {
 			if i := item - len(a.Tokens); i >= 0 {
-				place := fmt.Sprintf("tokens[%d]%s", i, inside)
-				d.refuse(document.LocatePlace(place), place, message)
+				d.found.Add(d.problem(fmt.Sprintf("tokens[%d]%s", i, inside), message))
 			}
 		})
 	}
-	if err := d.found.orNil(); err != nil {
+	if err := errorOf(&d.found); err != nil {
 		return nil, err
 	}
 	return all, nil

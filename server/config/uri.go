@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -80,6 +81,9 @@ func (h Hash) GoString() string { return strconv.Quote(h.String()) }
 // MarshalText hides the hash from encoders.
 func (h Hash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
 
+// secretOption matches the names of options whose values may be secret.
+var secretOption = regexp.MustCompile(`(?i)api.?key|authorization|cookie|secret|password|token|properties`)
+
 // maskQuery hides the values of options that may hold a secret.
 func maskQuery(s string) string {
 	before, query, found := strings.Cut(s, "?")
@@ -88,9 +92,7 @@ func maskQuery(s string) string {
 	}
 	options := strings.Split(query, "&")
 	for i, option := range options {
-		name, _, _ := strings.Cut(option, "=")
-		lower := strings.ToLower(name)
-		if namesSecret(name) || strings.Contains(lower, "token") || strings.Contains(lower, "properties") {
+		if name, _, _ := strings.Cut(option, "="); secretOption.MatchString(name) {
 			options[i] = name + "=" + secret.Hidden
 		}
 	}

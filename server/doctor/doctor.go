@@ -214,7 +214,7 @@ func (d *diagnosis) rules(ctx context.Context, client redis.UniversalClient) {
 		return
 	}
 	version, err := source.Load(ctx, id)
-	key, path := d.config.RuleFiles()
+	path := d.config.RuleFiles()
 	switch {
 	case errors.Is(err, rules.ErrNotFound) && !d.config.NeedsDefaultRuleSet():
 		d.add(Good, "rules", "", "the files in %s are valid", path)
@@ -232,7 +232,7 @@ func (d *diagnosis) rules(ctx context.Context, client redis.UniversalClient) {
 			"cannot read the rules in %s: %v", source.Kind, err)
 		return
 	case errors.Is(err, fs.ErrNotExist):
-		d.add(Wrong, "rules", "write it, or correct "+key, "%v", err)
+		d.add(Wrong, "rules", "write it, or correct the setting", "%v", err)
 	case err != nil:
 		d.add(Wrong, "rules", "correct the rules; running servers keep the last valid ones", "%v", err)
 	default:
