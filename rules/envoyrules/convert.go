@@ -68,13 +68,6 @@ type converter struct {
 	places  []string     // of the descriptors of the rules
 	findings
 	descriptors, excepted int
-	leftOut               bool // the branch is checked, and makes no rules
-}
-
-func (c *converter) note(place, format string, args ...any) {
-	if !c.leftOut {
-		c.findings.note(place, format, args...)
-	}
 }
 
 func (c *converter) domain(d *Domain) *rules.Set {
@@ -112,12 +105,12 @@ func (c *converter) replaces() {
 		named[limit.Name] = append(named[limit.Name], c.rules[i].ID)
 	}
 	for i, limit := range c.limits {
-		for k, name := range limit.Replaces {
-			if named[name] == nil {
+		for k, replaced := range limit.Replaces {
+			if named[replaced.Name] == nil {
 				place := fmt.Sprintf("%s.rate_limit.replaces[%d]", c.places[i], k)
-				c.note(place, "has no effect: no limit of the domain has the name %s", printable.Quote(name))
+				c.note(place, "has no effect: no limit of the domain has the name %s", printable.Quote(replaced.Name))
 			}
-			c.rules[i].Replaces = append(c.rules[i].Replaces, named[name]...)
+			c.rules[i].Replaces = append(c.rules[i].Replaces, named[replaced.Name]...)
 		}
 	}
 }
@@ -154,9 +147,8 @@ func (c *converter) level(descriptors []Descriptor, path []entry, place string) 
 		if b.unreachable {
 			c.note(place, "is left out: it never matches, because the wildcard %s of descriptors[%d] comes first",
 				printable.Quote(descriptors[b.by].Value), b.by)
+			continue
 		}
-		enclosing := c.leftOut
-		c.leftOut = enclosing || b.unreachable
 		next := append(slices.Clip(path), entry{
 			match:  rules.DescriptorMatch{Key: d.Key, Value: valueOf(d), Except: b.except},
 			joined: joined(d), shared: d.ShareThreshold,
@@ -169,7 +161,6 @@ func (c *converter) level(descriptors []Descriptor, path []entry, place string) 
 			c.limit(d, next, place)
 		}
 		c.level(d.Descriptors, next, place+".descriptors")
-		c.leftOut = enclosing
 	}
 }
 

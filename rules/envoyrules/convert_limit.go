@@ -12,9 +12,6 @@ import (
 
 // limit adds the rule of a descriptor with a limit.
 func (c *converter) limit(d *Descriptor, path []entry, place string) {
-	if c.leftOut {
-		return
-	}
 	r := rules.Rule{Scope: rules.ScopeComposite, KeyFields: []string{"descriptor"}}
 	elements := make([]string, len(path))
 	for i, e := range path {
@@ -105,9 +102,9 @@ func (c *converter) checkLimit(limit *RateLimit, place string) {
 	case !limit.Unlimited && !known:
 		c.refuse(place+".unit", "must be second, minute, hour, day, week, month or year, not %s", printable.Quote(limit.Unit))
 	}
-	for i, name := range limit.Replaces {
+	for i, replaced := range limit.Replaces {
 		place := fmt.Sprintf("%s.replaces[%d]", place, i)
-		switch name {
+		switch replaced.Name {
 		case "":
 			c.refuse(place+".name", "is required")
 		case limit.Name:

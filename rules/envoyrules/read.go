@@ -3,7 +3,10 @@ package envoyrules
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/fluxgate/fluxgate/internal/yamltree"
 )
@@ -11,141 +14,87 @@ import (
 // reader converts a YAML document to a [Domain].
 type reader struct{ findings }
 
-// keys are the keys of all objects. envoyproxy/ratelimit ignores one of them in another
+// allKeys are the keys of all objects. envoyproxy/ratelimit ignores one of them in another
 // object than its own, and refuses others.
-var keys = map[string]bool{
-	"domain": true, "key": true, "value": true, "descriptors": true, "rate_limit": true, "unit": true, "requests_per_unit": true,
-	"unlimited": true, "shadow_mode": true, "quota_mode": true, "name": true, "replaces": true, "detailed_metric": true,
-	"value_to_metric": true, "share_threshold": true, "metadata": true,
-}
+var allKeys = slices.Concat(keysOf(reflect.TypeFor[Domain]()), keysOf(reflect.TypeFor[Descriptor]()), keysOf(reflect.TypeFor[RateLimit]()))
 
-// fields are the keys of an object, with functions that read their values.
-type fields map[string]func(n *yamltree.Node, place string)
+// keysOf returns the keys of the fields of a struct.
+func keysOf(t reflect.Type) []string {
+	keys := make([]string, t.NumField())
+	for i := range keys {
+		keys[i] = t.Field(i).Tag.Get("json")
+	}
+	return keys
+}
 
 func (r *reader) domain(root *yamltree.Node) *Domain {
 	d := &Domain{}
-	r.object(root, "", fields{"domain": r.string(&d.Domain), "descriptors": r.descriptors(&d.Descriptors)})
+	r.object(root, "", reflect.ValueOf(d).Elem())
 	return d
 }
 
-func (r *reader) descriptors(to *[]Descriptor) func(*yamltree.Node, string) {
-	return func(n *yamltree.Node, place string) {
-		r.list(n, place, func(n *yamltree.Node, place string) {
-			var d Descriptor
-			r.object(n, place, fields{
-				"key": r.string(&d.Key), "value": r.string(&d.Value),
-				"rate_limit":  r.rateLimit(&d.RateLimit),
-				"descriptors": r.descriptors(&d.Descriptors),
-				"shadow_mode": r.bool(&d.ShadowMode), "quota_mode": r.bool(&d.QuotaMode), "share_threshold": r.bool(&d.ShareThreshold),
-				"detailed_metric": r.bool(&d.DetailedMetric), "value_to_metric": r.bool(&d.ValueToMetric),
-				"metadata": r.metadata(&d.Metadata),
-			})
-			*to = append(*to, d)
-		})
-	}
-}
-
-func (r *reader) rateLimit(to **RateLimit) func(*yamltree.Node, string) {
-	return func(n *yamltree.Node, place string) {
-		if n.IsNull() {
-			return
-		}
-		limit := &RateLimit{}
-		*to = limit
-		r.object(n, place, fields{
-			"unit": r.string(&limit.Unit), "requests_per_unit": r.uint32(&limit.RequestsPerUnit),
-			"unlimited": r.bool(&limit.Unlimited), "name": r.string(&limit.Name),
-			"replaces": func(n *yamltree.Node, place string) {
-				r.list(n, place, func(n *yamltree.Node, place string) {
-					name := ""
-					r.object(n, place, fields{"name": r.string(&name)})
-					limit.Replaces = append(limit.Replaces, name)
-				})
-			},
-		})
-		if !limit.Unlimited && n.Get("requests_per_unit") == nil {
-			r.note(place, "has no requests_per_unit: all requests are rejected, as in envoyproxy/ratelimit")
-		}
-	}
-}
-
-func (r *reader) metadata(to *map[string]any) func(*yamltree.Node, string) {
-	return func(n *yamltree.Node, place string) {
-		switch {
-		case n.IsNull():
-		case n.Kind != yamltree.Object:
-			r.refuse(place, "must be an object")
-		default:
-			*to = n.Map()
-		}
-	}
-}
-
-// object reads the fields of an object.
-func (r *reader) object(n *yamltree.Node, place string, known fields) {
+// object reads an object into a struct, whose tags have the keys.
+func (r *reader) object(n *yamltree.Node, place string, to reflect.Value) {
 	if n.Kind != yamltree.Object {
 		r.refuse(place, "must be an object")
 		return
 	}
 	for _, f := range n.Fields {
-		at := f.Name
-		if place != "" {
-			at = place + "." + f.Name
-		}
-		read, ok := known[f.Name]
-		switch {
-		case ok:
-			read(f.Value, at)
-		case keys[f.Name]:
+		at := strings.TrimPrefix(place+"."+f.Name, ".")
+		known := func(name string) bool { return name == f.Name }
+		switch i := slices.IndexFunc(keysOf(to.Type()), known); {
+		case i >= 0:
+			r.value(f.Value, at, to.Field(i))
+		case slices.ContainsFunc(allKeys, known):
 			r.note(at, "has no effect here, as in envoyproxy/ratelimit")
 		default:
 			r.refuse(at, "unknown key")
 		}
 	}
-}
-
-func (r *reader) list(n *yamltree.Node, place string, item func(n *yamltree.Node, place string)) {
-	if n.Kind != yamltree.List && !n.IsNull() {
-		r.refuse(place, "must be a list")
-	}
-	for i, n := range n.Items {
-		item(n, fmt.Sprintf("%s[%d]", place, i))
+	if limit, ok := to.Interface().(RateLimit); ok && !limit.Unlimited && n.Get("requests_per_unit") == nil {
+		r.note(place, "has no requests_per_unit: all requests are rejected, as in envoyproxy/ratelimit")
 	}
 }
 
-// string reads a string. Numbers, true and false are strings too.
-func (r *reader) string(to *string) func(*yamltree.Node, string) {
-	return func(n *yamltree.Node, place string) {
-		switch v := n.Value.(type) {
-		case string:
-			*to = v
-		case json.Number:
-			*to = v.String()
-		case bool:
-			*to = strconv.FormatBool(v)
-		default:
-			if !n.IsNull() {
-				r.refuse(place, "must be a string")
-			}
+// value reads a value, or refuses one of another type. Null is the zero value, but not for the
+// entry of a list.
+func (r *reader) value(n *yamltree.Node, place string, to reflect.Value) {
+	problem := ""
+	switch kind := to.Kind(); {
+	case kind == reflect.Struct:
+		r.object(n, place, to)
+	case n.IsNull():
+	case kind == reflect.Pointer:
+		to.Set(reflect.New(to.Type().Elem()))
+		r.object(n, place, to.Elem())
+	case kind == reflect.Map:
+		if to.Set(reflect.ValueOf(n.Map())); n.Kind != yamltree.Object {
+			problem = "must be an object"
 		}
-	}
-}
-
-func (r *reader) bool(to *bool) func(*yamltree.Node, string) {
-	return func(n *yamltree.Node, place string) {
+	case kind == reflect.Slice:
+		if to.Set(reflect.MakeSlice(to.Type(), len(n.Items), len(n.Items))); n.Kind != yamltree.List {
+			problem = "must be a list"
+		}
+		for i, item := range n.Items {
+			r.value(item, fmt.Sprintf("%s[%d]", place, i), to.Index(i))
+		}
+	case kind == reflect.String: // numbers, true and false are strings too
+		if to.SetString(fmt.Sprint(n.Value)); n.Kind != yamltree.Scalar {
+			problem = "must be a string"
+		}
+	case kind == reflect.Bool:
 		v, ok := n.Value.(bool)
-		if *to = v; !ok && !n.IsNull() {
-			r.refuse(place, "must be true or false")
+		if to.SetBool(v); !ok {
+			problem = "must be true or false"
 		}
-	}
-}
-
-func (r *reader) uint32(to *uint32) func(*yamltree.Node, string) {
-	return func(n *yamltree.Node, place string) {
+	default:
 		number, _ := n.Value.(json.Number)
 		v, err := strconv.ParseUint(number.String(), 10, 32)
-		if *to = uint32(v); err != nil && !n.IsNull() {
-			r.refuse(place, "must be an integer from 0 to 4294967295")
+		if to.SetUint(v); err != nil {
+			problem = "must be an integer from 0 to 4294967295"
 		}
+	}
+	if problem != "" {
+		r.refuse(place, "%s", problem)
 	}
 }

@@ -2,14 +2,14 @@ package xdsrules
 
 import (
 	"bytes"
-	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	pb "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/fluxgate/fluxgate/internal/printable"
@@ -30,45 +30,31 @@ const (
 
 // content is what an accepted response has.
 type content struct {
-	resources map[[sha256.Size]byte]*resource // by their hash
 	rulecontent.Content
-	notes []string // on resources that are new
+	notes []string
 }
 
-// resource is the configuration of a domain.
-type resource struct {
-	name, domain string
-	version      rules.Version
-}
-
-// parse converts the resources of a response. Those that were in the one before are not
-// converted again. The error has the problems of all resources.
+// parse converts the resources of a response. The error has the problems of all resources.
 func parse(resources []*anypb.Any, before *content) (*content, error) {
 	if len(resources) > maxResources {
 		return nil, fmt.Errorf("the response has %d resources, at most %d are allowed", len(resources), maxResources)
 	}
-	next := &content{resources: map[[sha256.Size]byte]*resource{}, Content: rulecontent.New()}
+	next := &content{Content: rulecontent.New()}
 	var wrong []error
 	names := map[string]string{} // of resources, by rule set
 	// Servers send them in any order, and errors are to be the same.
 	resources = slices.SortedFunc(slices.Values(resources), func(a, b *anypb.Any) int { return bytes.Compare(a.GetValue(), b.GetValue()) })
 	for _, packed := range resources {
-		sum := sha256.Sum256(packed.GetValue())
-		r := before.resources[sum]
-		if r == nil || packed.GetTypeUrl() != typeURL {
-			var err error
-			if r, err = next.convert(packed); err != nil {
-				wrong = append(wrong, err)
-				continue
-			}
+		config, version, err := next.convert(packed)
+		if err != nil {
+			wrong = append(wrong, err)
+			continue
 		}
-		id := r.version.RuleSetID
-		if other, taken := names[id]; taken {
-			wrong = append(wrong, fmt.Errorf("resource %q: resource %q has the same domain, %q", r.name, other, r.domain))
+		if other, taken := names[version.RuleSetID]; taken {
+			wrong = append(wrong, fmt.Errorf("resource %q: resource %q has the same domain, %q", config.GetName(), other, config.GetDomain()))
 		}
-		names[id] = r.name
-		next.resources[sum] = r
-		next.Add(r.version)
+		names[version.RuleSetID] = config.GetName()
+		next.Add(version)
 	}
 	if len(wrong) > 0 {
 		return nil, errors.Join(wrong...)
@@ -78,58 +64,40 @@ func parse(resources []*anypb.Any, before *content) (*content, error) {
 }
 
 // convert converts one resource.
-func (c *content) convert(packed *anypb.Any) (*resource, error) {
-	config := &pb.RateLimitConfig{}
+func (c *content) convert(packed *anypb.Any) (config *pb.RateLimitConfig, version rules.Version, err error) {
+	config = &pb.RateLimitConfig{}
 	if packed.GetTypeUrl() != typeURL {
-		return nil, fmt.Errorf("a resource has the type %q, not %s", packed.GetTypeUrl(), typeURL)
+		return config, version, fmt.Errorf("a resource has the type %q, not %s", packed.GetTypeUrl(), typeURL)
 	}
 	if err := packed.UnmarshalTo(config); err != nil {
-		return nil, fmt.Errorf("a resource cannot be decoded: %w", err)
+		return config, version, fmt.Errorf("a resource cannot be decoded: %w", err)
 	}
-	set, notes, err := envoyrules.Convert(domainOf(config), envoyrules.Options{})
-	var revision int64
+	domain, err := domainOf(config)
+	var notes []envoyrules.Note
 	if err == nil {
-		revision, err = rules.ContentRevision(set)
+		version.RuleSet, notes, err = envoyrules.Convert(domain, envoyrules.Options{})
+	}
+	if err == nil {
+		version.Revision, err = rules.ContentRevision(version.RuleSet)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("resource %q: %w", config.GetName(), err)
+		return config, version, fmt.Errorf("resource %q: %w", config.GetName(), err)
 	}
 	for _, n := range notes {
 		c.notes = append(c.notes, fmt.Sprintf("resource %q: %s", config.GetName(), n))
 	}
-	entry := rules.Entry{RuleSetID: set.ID(), Head: rules.Head{Revision: revision}, At: time.Now().UTC().Round(0)}
-	return &resource{name: config.GetName(), domain: config.GetDomain(), version: rules.Version{Entry: entry, RuleSet: set}}, nil
+	version.RuleSetID, version.At = version.RuleSet.ID(), time.Now().UTC().Round(0)
+	return config, version, nil
 }
 
-func domainOf(c *pb.RateLimitConfig) *envoyrules.Domain {
-	return &envoyrules.Domain{Domain: c.GetDomain(), Descriptors: descriptorsOf(c.GetDescriptors())}
-}
-
-func descriptorsOf(from []*pb.RateLimitDescriptor) []envoyrules.Descriptor {
-	var all []envoyrules.Descriptor
-	for _, d := range from {
-		all = append(all, envoyrules.Descriptor{
-			Key: d.GetKey(), Value: d.GetValue(),
-			RateLimit: limitOf(d.GetRateLimit()), Descriptors: descriptorsOf(d.GetDescriptors()),
-			ShadowMode: d.GetShadowMode(), QuotaMode: d.GetQuotaMode(),
-			DetailedMetric: d.GetDetailedMetric(), Metadata: d.GetMetadata().AsMap(),
-		})
+// domainOf converts a configuration through JSON, in which it has the names of [envoyrules.Domain].
+func domainOf(c *pb.RateLimitConfig) (*envoyrules.Domain, error) {
+	domain := &envoyrules.Domain{}
+	text, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(c)
+	if err == nil {
+		err = json.Unmarshal(text, domain)
 	}
-	return all
-}
-
-func limitOf(l *pb.RateLimitPolicy) *envoyrules.RateLimit {
-	if l == nil {
-		return nil
-	}
-	limit := &envoyrules.RateLimit{
-		Unit: strings.ToLower(l.GetUnit().String()), RequestsPerUnit: l.GetRequestsPerUnit(),
-		Unlimited: l.GetUnlimited(), Name: l.GetName(),
-	}
-	for _, r := range l.GetReplaces() {
-		limit.Replaces = append(limit.Replaces, r.GetName())
-	}
-	return limit
+	return domain, err
 }
 
 // changed returns the ids whose heads differ from those before.

@@ -83,7 +83,7 @@ func TestParse_Refused(t *testing.T) {
 		`resource "none": domain "": domain: is required`:      pack(t, &pb.RateLimitConfig{Name: "none"}),
 		`resource "x": domain "shop"`:                          pack(t, limit("blog", 1), &pb.RateLimitConfig{Name: "x", Domain: "shop", Descriptors: []*pb.RateLimitDescriptor{{}}}),
 		"descriptors are nested deeper":                        pack(t, &pb.RateLimitConfig{Name: "deep", Domain: "deep", Descriptors: []*pb.RateLimitDescriptor{deep}}),
-		`rate_limit.unit: must be second`:                      pack(t, unknown),
+		`rate_limit.unit of type string`:                       pack(t, unknown),
 		`resource "shop": resource "shop" has the same domain`: pack(t, limit("shop", 1), limit("shop", 2)),
 	} {
 		if c, err := parse(resources, &content{}); c != nil || err == nil || !strings.Contains(err.Error(), want) {

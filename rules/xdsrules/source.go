@@ -28,9 +28,10 @@ type Source struct {
 	mu      sync.Mutex // guards the fields below
 	current *content   // of the last accepted response, nil if there is none
 	// err is why current may not be what the server has, nil if it is.
-	err      error
-	away     bool // the connection has failed since the last response, which is logged
-	watchers map[*pendingids.Set]bool
+	err  error
+	away bool // the connection has failed since the last response, which is logged
+
+	changed *pendingids.Set // rule sets, for Watch
 }
 
 var _ rules.Watcher = (*Source)(nil)
@@ -44,7 +45,7 @@ func Open(ctx context.Context, config Config) (*Source, error) {
 	}
 	s := &Source{
 		config: config, work: background.New(ctx), tried: make(chan struct{}),
-		watchers: map[*pendingids.Set]bool{}, err: errors.New("not connected yet"),
+		changed: pendingids.New(), err: errors.New("not connected yet"),
 	}
 	s.Reader = rulecontent.Reader{Name: "at " + config.Server, Read: s.read}
 	s.work.Go(s.run)
@@ -92,17 +93,9 @@ func (s *Source) read(ctx context.Context) (*rulecontent.Content, error) {
 	return &s.current.Content, nil
 }
 
-// Watch implements [rules.Watcher]. It misses no change while it runs.
+// Watch implements [rules.Watcher]. It misses no change while it runs. Calls at the same time
+// share the changes.
 func (s *Source) Watch(ctx context.Context, changed func(id string)) error {
-	w := pendingids.New()
-	w.Add("") // for what changed before
-	s.mu.Lock()
-	s.watchers[w] = true
-	s.mu.Unlock()
-	defer func() {
-		s.mu.Lock()
-		delete(s.watchers, w)
-		s.mu.Unlock()
-	}()
-	return w.Deliver(ctx, changed)
+	s.changed.Add("") // for what changed before
+	return s.changed.Deliver(ctx, changed)
 }

@@ -95,19 +95,17 @@ func (s *Source) use(response *discovery.DiscoveryResponse) error {
 	changed := next.changed(before)
 	s.mu.Lock()
 	s.current, s.err, s.away = next, nil, false
-	for w := range s.watchers {
-		if first {
-			w.Add("") // ids that it does not have, too
-		}
-		for _, id := range changed {
-			w.Add(id)
-		}
-	}
 	s.mu.Unlock()
-	for _, n := range next.notes {
-		s.config.Logger.Info("rate limit configuration: "+n, "server", s.config.Server)
+	if first {
+		s.changed.Add("") // ids that it does not have, too
+	}
+	for _, id := range changed {
+		s.changed.Add(id)
 	}
 	if len(changed) > 0 || lastErr != nil {
+		for _, n := range next.notes {
+			s.config.Logger.Info("rate limit configuration: "+n, "server", s.config.Server)
+		}
 		s.config.Logger.Info("accepted the rate limit configuration", "server", s.config.Server, "version", response.GetVersionInfo(),
 			"domains", len(next.Versions), "changed", len(changed))
 	}
