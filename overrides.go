@@ -38,12 +38,9 @@ type overrideSet struct {
 }
 
 // overrideTable is one version of the overrides of a rule set. It is replaced, not changed: no
-// decision waits. The next version has the same byKey, so that one change of many is not slow.
+// decision waits.
 type overrideTable struct {
 	byKey map[store.KeyID]override
-	// recent are the changes since byKey was written. Those without numbers are deleted.
-	recent map[store.KeyID]override
-
 	unfit map[string]OverrideProblem // those without a key, by id
 	// shared are numbers that several overrides have. Only those who change overrides use it.
 	shared map[overrideName]*overrideNumbers
@@ -75,8 +72,6 @@ type overrideName struct {
 type overriddenRule struct{ of, rule *keyedRule }
 
 const (
-	// maxRecent bounds the changes that are kept apart.
-	maxRecent = 1_000
 	// maxUnused bounds what is kept of overrides that were replaced.
 	maxUnused = 1_000
 	// maxUnfit bounds the overrides of a rule set that are named because they do not fit.
@@ -100,9 +95,7 @@ func NewOverrides(buckets store.Store, ipv6Prefix int) *Overrides {
 // Len returns the number of overrides.
 func (t *Overrides) Len() (n int) {
 	for _, s := range t.sets.Entries() {
-		for range s.now.Load().all() {
-			n++
-		}
+		n += len(s.now.Load().byKey)
 	}
 	return n
 }
@@ -116,12 +109,8 @@ func (t *Overrides) Apply(set *Compiled, changes []rules.Override) {
 	defer t.mu.Unlock()
 	s := t.setOf(set.ID())
 	table := *s.now.Load()
-	table.recent, table.unfit = maps.Clone(table.recent), maps.Clone(table.unfit)
+	table.byKey, table.unfit = maps.Clone(table.byKey), maps.Clone(table.unfit)
 	t.apply(set, &table, changes)
-	if len(table.recent) > maxRecent {
-		table.byKey = maps.Clone(table.byKey)
-		table.merge()
-	}
 	if len(table.shared) > len(table.byKey)+maxUnused {
 		clear(table.shared)
 	}
@@ -138,7 +127,6 @@ func (t *Overrides) Load(set *Compiled, pages iter.Seq2[[]rules.Override, error]
 		}
 		t.apply(set, table, page)
 	}
-	table.merge()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.sets.Entries()[set.ID()] != s {
@@ -164,48 +152,8 @@ func (t *Overrides) setOf(id string) *overrideSet {
 
 func newOverrideTable() *overrideTable {
 	return &overrideTable{
-		byKey: map[store.KeyID]override{}, recent: map[store.KeyID]override{},
-		unfit: map[string]OverrideProblem{}, shared: map[overrideName]*overrideNumbers{},
+		byKey: map[store.KeyID]override{}, unfit: map[string]OverrideProblem{}, shared: map[overrideName]*overrideNumbers{},
 	}
-}
-
-// find returns the override of a key.
-func (t *overrideTable) find(key store.KeyID) (o override, ok bool) {
-	if len(t.recent) > 0 {
-		if o, ok = t.recent[key]; ok {
-			return o, o.overrideNumbers != nil
-		}
-	}
-	o, ok = t.byKey[key]
-	return o, ok
-}
-
-// all returns the overrides that exist.
-func (t *overrideTable) all() iter.Seq[override] {
-	return func(yield func(override) bool) {
-		for _, o := range t.recent {
-			if o.overrideNumbers != nil && !yield(o) {
-				return
-			}
-		}
-		for key, o := range t.byKey {
-			if _, changed := t.recent[key]; !changed && !yield(o) {
-				return
-			}
-		}
-	}
-}
-
-// merge writes the recent changes into byKey, which no other version may have.
-func (t *overrideTable) merge() {
-	for key, o := range t.recent {
-		if o.overrideNumbers == nil {
-			delete(t.byKey, key)
-		} else {
-			t.byKey[key] = o
-		}
-	}
-	t.recent = map[store.KeyID]override{}
 }
 
 // replace brings a table into effect.
@@ -229,7 +177,7 @@ func (t *Overrides) table(ruleSet string) *overrideTable {
 // numbers returns the numbers that the overrides have.
 func (t *overrideTable) numbers() map[*overrideNumbers]bool {
 	all := map[*overrideNumbers]bool{}
-	for o := range t.all() {
+	for _, o := range t.byKey {
 		all[o.overrideNumbers] = true
 	}
 	return all
@@ -311,9 +259,9 @@ func (t *Overrides) apply(set *Compiled, table *overrideTable, changes []rules.O
 		key, err := k.key(&t.keyer, o.Identity)
 		switch {
 		case err == nil && o.Deleted:
-			table.recent[key] = override{}
+			delete(table.byKey, key)
 		case err == nil:
-			table.recent[key] = table.next(k.names, id, o)
+			table.byKey[key] = table.next(k.names, id, o)
 		case !o.Deleted && len(table.unfit) < maxUnfit:
 			table.unfit[id] = OverrideProblem{o.RuleID, id, err}
 		}
@@ -345,7 +293,7 @@ func (t *Overrides) find(r *keyedRule, key store.KeyID, req *Request) (o overrid
 		return o, false
 	}
 	table := s.now.Load()
-	if o, ok = table.find(key); ok || !r.byAPIKey || len(table.byKey)+len(table.recent) == 0 {
+	if o, ok = table.byKey[key]; ok || !r.byAPIKey || len(table.byKey) == 0 {
 		return o, ok
 	}
 	s.mu.RLock()
@@ -354,7 +302,7 @@ func (t *Overrides) find(r *keyedRule, key store.KeyID, req *Request) (o overrid
 	if !known && req != nil && req.APIKey != "" {
 		digested = t.digestedKey(r, req)
 	}
-	if o, ok = table.find(digested); ok && !known {
+	if o, ok = table.byKey[digested]; ok && !known {
 		s.mu.Lock()
 		s.digested[key] = digested
 		s.mu.Unlock()
