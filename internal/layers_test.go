@@ -39,7 +39,7 @@ var layers = [][]string{
 	{"store/bucketmath", "internal/rulecontent"},
 	{"rules", "store"},
 	{"internal/ideal", "internal/testenv/frontproxy", "internal/testenv/xdsserver"},
-	{"internal/match", "internal/bucket", "internal/amount", "internal/testenv", "internal/secret", "internal/yamltree", "internal/redislog", "internal/redisuri"},
+	{"internal/match", "internal/bucket", "internal/amount", "internal/testenv", "internal/secret", "internal/yamltree", "internal/redislog", "internal/redissub", "internal/redisuri"},
 	{"internal/background", "internal/deadline", "internal/keyfield", "internal/logthrottle", "internal/snapshotmap", "internal/netset", "internal/pendingids", "internal/syntax", "internal/printable", "internal/spelling", "internal/period", "internal/tlsfiles", "internal/calendar"},
 }
 

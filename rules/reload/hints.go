@@ -6,12 +6,12 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fluxgate/fluxgate/internal/background"
+	"github.com/fluxgate/fluxgate/internal/redissub"
 	"github.com/fluxgate/fluxgate/rules"
 )
 
@@ -55,42 +55,18 @@ func (r *Reloader) watch(ctx context.Context, source rules.Watcher) {
 	}
 }
 
-// A connection for announcements is pinged every pingEvery, and is replaced if
-// nothing arrives for maxSilence.
-const (
-	pingEvery  = 500 * time.Millisecond
-	maxSilence = 2 * time.Second
-)
-
 // listen receives hints from announcements. After each subscription everything is
 // refreshed, because Redis does not deliver earlier announcements.
-//
-// The health check of redis.PubSub.Channel does not wait for the reply to its
-// ping, so it misses a half-open connection. Here a receive fails after
-// maxSilence, and the client then connects and subscribes again.
 func (r *Reloader) listen(ctx context.Context) {
-	brief, cancel := context.WithTimeout(ctx, maxSilence)
-	subscription := r.config.Redis.Subscribe(brief, r.config.Channel)
-	cancel()
-	within := func(call func(context.Context) error) error {
-		ctx, cancel := context.WithTimeout(ctx, maxSilence)
-		defer cancel()
-		return call(ctx)
+	subscribed := func() {
+		r.counts.add(&r.counts.Subscribed)
+		r.hint("")
 	}
-	var pings sync.WaitGroup
-	defer pings.Wait()
-	pings.Go(func() {
-		for ctx.Err() == nil {
-			// If this fails, the receive fails too.
-			_ = within(func(ctx context.Context) error { return subscription.Ping(ctx) })
-			_ = background.Sleep(ctx, pingEvery)
-		}
-		_ = subscription.Close() // ends the receive
-	})
-	for ctx.Err() == nil {
-		err := within(func(ctx context.Context) error { return r.receive(ctx, subscription) })
-		if err == nil || ctx.Err() != nil {
-			continue
+	channel := redissub.Channel{Client: r.config.Redis, Name: r.config.Channel, Subscribed: subscribed, Message: r.announced}
+	for {
+		err := channel.Receive(ctx)
+		if ctx.Err() != nil {
+			return
 		}
 		r.unheard.Log(context.Background(), r.config.Logger, slog.LevelWarn,
 			"cannot receive announcements of rule changes; subscribing again", "channel", r.config.Channel, "error", err)
@@ -98,23 +74,7 @@ func (r *Reloader) listen(ctx context.Context) {
 			cluster.ReloadState(ctx) // the node may not be a master any more
 		}
 		_ = background.Sleep(ctx, 50*time.Millisecond+upTo(100*time.Millisecond))
-		if errors.As(err, new(redis.Error)) { // Redis refused, which does not end the connection
-			_ = within(func(ctx context.Context) error { return subscription.Subscribe(ctx, r.config.Channel) })
-		}
 	}
-}
-
-// receive waits for one message of a subscription.
-func (r *Reloader) receive(ctx context.Context, subscription *redis.PubSub) error {
-	m, err := subscription.Receive(ctx)
-	switch m := m.(type) {
-	case *redis.Subscription:
-		r.counts.add(&r.counts.Subscribed)
-		r.hint("")
-	case *redis.Message:
-		r.announced(m.Payload)
-	}
-	return err
 }
 
 // announced handles one announcement. A malformed one is logged once a minute,

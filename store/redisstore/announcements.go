@@ -12,11 +12,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fluxgate/fluxgate/internal/background"
+	"github.com/fluxgate/fluxgate/internal/redissub"
 	"github.com/fluxgate/fluxgate/store"
 )
-
-// maxSilence is after what time without a message a subscription is tried.
-const maxSilence = 2 * time.Second
 
 // announcements of resets. Each is only a reason to read the fleet state: its content
 // is not used. A gateway that misses one sees the reset at its next periodic read.
@@ -81,39 +79,11 @@ func (f *fleetState) hear(life context.Context, subscribed func()) error {
 		return err
 	}
 	client := q.client.Load()
-	subscription := client.Subscribe(life)
-	defer func() { _ = subscription.Close() }()
-	defer context.AfterFunc(life, func() { _ = subscription.Close() })() // ends a receive
-	subscribe := func() error {
-		// Short: Close waits for a server that does not answer.
-		ctx, cancel := context.WithTimeout(life, min(q.connectTimeout(), 500*time.Millisecond))
-		defer cancel()
-		return subscription.Subscribe(ctx, s.names.resets())
+	channel := redissub.Channel{
+		Client: client, Name: s.names.resets(), Subscribed: subscribed, Message: func(string) { signal(f.announced) },
+		Left: func() bool { return q.client.Load() != client || s.nodes.holder(s.names.fleet(), "") != q },
 	}
-	if err := subscribe(); err != nil {
-		return err
-	}
-	for confirmed, silent := false, false; ; {
-		message, err := subscription.ReceiveTimeout(life, maxSilence)
-		switch _, isConfirmation := message.(*redis.Subscription); {
-		case err == nil && !isConfirmation:
-			signal(f.announced)
-		case err == nil && !confirmed:
-			confirmed = true
-			subscribed()
-		case err == nil:
-		case !isTimeout(err) || silent:
-			return err
-		case q.client.Load() != client || s.nodes.holder(s.names.fleet(), "") != q:
-			return nil
-		default:
-			// Subscribing again is answered: a connection may be dead without a sign.
-			if err := subscribe(); err != nil {
-				return err
-			}
-		}
-		silent = err != nil
-	}
+	return channel.Receive(life)
 }
 
 // noteAnnounced notes whether a reset could be announced.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fluxgate/fluxgate/internal/background"
 	"github.com/fluxgate/fluxgate/internal/logthrottle"
+	"github.com/fluxgate/fluxgate/internal/redissub"
 )
 
 // credentialsInterval is how often the credentials are compared with those of connections.
@@ -70,7 +71,7 @@ func (q *nodeQueue) renew(life context.Context) error {
 		return err
 	}
 	q.store.work.Go(func(life context.Context) {
-		_ = background.Sleep(life, 2*maxSilence+2*q.store.config.Timeout) // until calls and the subscription have left it
+		_ = background.Sleep(life, 2*redissub.Silence+2*q.store.config.Timeout) // until calls and the subscription have left it
 		_ = former.Close()
 	})
 	return nil
