@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -14,56 +12,54 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// Announcer announces changes of rules to all processes that use them.
-type Announcer struct {
-	client  redis.UniversalClient
-	channel string
-	source  string
-}
-
-// AnnouncerConfig configures an [Announcer]. Its zero value works.
-type AnnouncerConfig struct {
+// AnnounceConfig configures [Announcing]. Its zero value works.
+type AnnounceConfig struct {
 	// Channel empty means DefaultChannel.
 	Channel string
 	// Source names the announcing program, for people who read the messages.
 	Source string
+	// Logger gets a line for each change that could not be announced. Nil means slog.Default().
+	Logger *slog.Logger
 }
 
-// NewAnnouncer returns an announcer. It does not close the client.
-func NewAnnouncer(client redis.UniversalClient, config AnnouncerConfig) (*Announcer, error) {
+// Announcing returns an editor that announces its changes in Redis to all processes that use the
+// rules. A failed announcement does not undo the change: others find it by polling. Without a
+// client nothing is announced. It does not close the client.
+func Announcing(editor rules.Editor, client redis.UniversalClient, config AnnounceConfig) rules.Editor {
 	if client == nil {
-		return nil, errors.New("creating an announcer: the Redis client is nil")
+		return editor
 	}
-	return &Announcer{client: client, channel: cmp.Or(config.Channel, DefaultChannel), source: config.Source}, nil
-}
-
-// Announce announces a new revision of a rule set.
-func (a *Announcer) Announce(ctx context.Context, id string, revision int64) error {
-	text, err := json.Marshal(message{RuleSetID: id, Revision: revision, Source: a.source, Timestamp: time.Now().UnixMilli()})
-	if err == nil {
-		err = a.client.Publish(ctx, a.channel, text).Err()
-	}
-	if err != nil {
-		return fmt.Errorf("announcing a change: %w", err)
-	}
-	return nil
-}
-
-// Announcing returns an editor that announces its changes. A failed announcement
-// is logged and does not undo the change: others find it by polling. A nil
-// logger means slog.Default().
-func Announcing(editor rules.Editor, announcer *Announcer, logger *slog.Logger) rules.Editor {
-	a := &announcing{Editor: editor, announcer: announcer, log: cmp.Or(logger, slog.Default())}
+	config.Channel, config.Logger = cmp.Or(config.Channel, DefaultChannel), cmp.Or(config.Logger, slog.Default())
+	a := &announcing{editor, announcer{client, config}}
 	if overrides, ok := editor.(rules.OverrideEditor); ok {
 		return &announcingOverrides{a, overrides}
 	}
 	return a
 }
 
+// announcer announces changes.
+type announcer struct {
+	client redis.UniversalClient
+	config AnnounceConfig
+}
+
+// announce announces a change that is made, even if the caller is gone. Servers that miss it find
+// it by polling.
+func (a *announcer) announce(ctx context.Context, id string, revision int64) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	text, err := json.Marshal(message{RuleSetID: id, Revision: revision, Source: a.config.Source, Timestamp: time.Now().UnixMilli()})
+	if err == nil {
+		err = a.client.Publish(ctx, a.config.Channel, text).Err()
+	}
+	if err != nil {
+		a.config.Logger.Warn("cannot announce a change; servers find it by polling", "ruleSet", id, "revision", revision, "error", err)
+	}
+}
+
 type announcing struct {
 	rules.Editor
-	announcer *Announcer
-	log       *slog.Logger
+	announcer
 }
 
 // Put implements [rules.Editor].
@@ -82,15 +78,6 @@ func (a *announcing) Delete(ctx context.Context, id string, change rules.Change)
 		a.announce(ctx, id, revision)
 	}
 	return revision, err
-}
-
-func (a *announcing) announce(ctx context.Context, id string, revision int64) {
-	// The change is made, so it is announced even if the caller is gone.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-	defer cancel()
-	if err := a.announcer.Announce(ctx, id, revision); err != nil {
-		a.log.Warn("cannot announce a change; servers find it by polling", "ruleSet", id, "revision", revision, "error", err)
-	}
 }
 
 // announcingOverrides is an editor that announces changes of overrides too.

@@ -35,11 +35,7 @@ func newFleet(t testing.TB, server *testenv.Server, addr string, gateways int, c
 		t.Fatal(err)
 	}
 	channel := prefix(t) + ":rule-reload"
-	announcer, err := reload.NewAnnouncer(client, reload.AnnouncerConfig{Channel: channel, Source: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	editor := reload.Announcing(source, announcer, nil)
+	editor := reload.Announcing(source, client, reload.AnnounceConfig{Channel: channel, Source: "test"})
 	put(t, editor, "set", 1)
 	config.RuleSets, config.Channel = []string{"set"}, channel
 	fleet := make([]*reload.Reloader, gateways)

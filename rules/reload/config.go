@@ -23,7 +23,7 @@ const (
 	// PubSub listens for announcements in Redis, and reads revisions each time
 	// it has subscribed, so that no announcement is missed after a lost
 	// connection. A connection on which nothing arrives for 2 seconds, not even
-	// the reply to a ping, is lost. A source that other programs can edit
+	// an answer, is lost. A source that other programs can edit
 	// ([rules.Reconciler]) is polled too.
 	PubSub Strategy = "REDIS_PUBSUB"
 	// Auto combines both: announcements are fast, and polling misses nothing.
@@ -79,8 +79,6 @@ type Config struct {
 	// used one is dropped. A quarter as many unknown ids are kept. 0 means
 	// 10,000.
 	MaxRuleSets int
-	// IdleAfter is when a rule set that no request uses is dropped. 0 means 1h.
-	IdleAfter time.Duration
 
 	// Overrides are those of the engine ([fluxgate.WithOverrides]), which are kept up to date
 	// if the source has some. Nil means that none are read.
@@ -112,7 +110,6 @@ func (c Config) withDefaults() (Config, error) {
 	c.Jitter = max(0, cmp.Or(c.Jitter, 50*time.Millisecond))
 	c.Timeout = cmp.Or(c.Timeout, 5*time.Second)
 	c.FirstWait = cmp.Or(c.FirstWait, time.Second)
-	c.IdleAfter = cmp.Or(c.IdleAfter, time.Hour)
 	c.MaxRuleSets = cmp.Or(c.MaxRuleSets, 10_000)
 	c.Channel = cmp.Or(c.Channel, DefaultChannel)
 	c.Logger = cmp.Or(c.Logger, slog.Default())
@@ -133,8 +130,8 @@ func (c Config) withDefaults() (Config, error) {
 	switch {
 	case c.Interval < 10*time.Millisecond:
 		return c, errors.New("the interval must be at least 10ms")
-	case c.Timeout < 0 || c.FirstWait < 0 || c.IdleAfter < 0:
-		return c, errors.New("the settings Timeout, FirstWait and IdleAfter must not be negative")
+	case c.Timeout < 0 || c.FirstWait < 0:
+		return c, errors.New("the settings Timeout and FirstWait must not be negative")
 	case c.MaxRuleSets < len(c.RuleSets) || c.MaxRuleSets < 0:
 		return c, fmt.Errorf("%d rule sets are configured, more than MaxRuleSets (%d)", len(c.RuleSets), c.MaxRuleSets)
 	}

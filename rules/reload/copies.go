@@ -33,10 +33,11 @@ func openCopies(folder string) (*copies, error) {
 	if folder == "" {
 		return &copies{}, nil
 	}
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return nil, fmt.Errorf("opening the folder for copies: %w", err)
+	err := os.MkdirAll(folder, 0o700)
+	var root *os.Root
+	if err == nil {
+		root, err = os.OpenRoot(folder)
 	}
-	root, err := os.OpenRoot(folder)
 	if err != nil {
 		return nil, fmt.Errorf("opening the folder for copies: %w", err)
 	}
@@ -83,23 +84,12 @@ func (c *copies) write(name string, text []byte) error {
 	return errors.Join(err, file.Sync(), file.Close())
 }
 
-// load reads a copy, or returns nil if there is none. The file is untrusted
+// load reads a copy, or returns [fs.ErrNotExist] if there is none. The file is untrusted
 // input.
 func (c *copies) load(id string) (*rules.Version, error) {
 	if c.root == nil {
-		return nil, nil
+		return nil, fs.ErrNotExist
 	}
-	version, err := c.read(id)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", c.name(id), err)
-	}
-	return version, nil
-}
-
-func (c *copies) read(id string) (*rules.Version, error) {
 	info, err := c.root.Stat(c.name(id))
 	if err == nil && info.Size() > maxCopy {
 		err = errors.New("the file is too large")

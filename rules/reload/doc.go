@@ -11,8 +11,8 @@
 //
 // Every half interval the revisions of the rule sets in use are read, in one
 // small read. Only a rule set whose revision has changed is loaded. With a Redis
-// client in the [Config], an [Announcer] can announce a change, and reloaders
-// that listen read the revisions at once. An announcement is a hint: its revision
+// client in the [Config], a reloader listens for the announcements of [Announcing], and
+// reads the revisions at once. An announcement is a hint: its revision
 // is not used, so a forged one causes one small read at most. While these reads
 // find nothing new, the time between them grows from 10 ms to 1 s. A source that
 // detects changes itself gives the same hints.

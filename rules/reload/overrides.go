@@ -44,7 +44,7 @@ func (r *Reloader) readOverrides(ctx context.Context, sets []*ruleSet, version *
 			unknown = err // the others would wait as long
 		}
 		if ctx.Err() == nil {
-			r.note(s, &s.status.OverridesErr, err, "overrides have a problem; others, and those that are known, stay in effect",
+			r.note(s, &s.state.OverridesErr, err, "overrides have a problem; others, and those that are known, stay in effect",
 				"all overrides are in effect again")
 		}
 	}
@@ -77,13 +77,12 @@ func (r *Reloader) updateOverrides(
 		known.set = set
 		return known.problem()
 	}
-	read := overrideReader{r, source, s.id, known, revision, 0}
 	fit := !whole && known.set == set && known.unfit == nil
-	known.set = nil // if this fails, read all of them again
+	known.set, known.changes = nil, 0 // if this fails, read all of them again
 	err := rules.ErrOverridesLost
 	if !whole {
 		err = nil
-		for page, failed := range read.since(ctx, known.revision) {
+		for page, failed := range r.overridePages(ctx, source, s.id, known, known.revision, false) {
 			if err = failed; err != nil {
 				break
 			}
@@ -92,8 +91,8 @@ func (r *Reloader) updateOverrides(
 		}
 	}
 	if errors.Is(err, rules.ErrOverridesLost) {
-		known.damaged, read.changes, fit = nil, 0, false
-		err = table.Load(set, read.all(ctx))
+		known.damaged, known.changes, fit = nil, 0, false
+		err = table.Load(set, r.overridePages(ctx, source, s.id, known, revision, true))
 	}
 	if err != nil {
 		return err
@@ -101,9 +100,9 @@ func (r *Reloader) updateOverrides(
 	if known.set = set; !fit {
 		known.unfit = unfit(table, set)
 	}
-	if read.changes > 0 {
+	if known.changes > 0 {
 		r.counts.add(&r.counts.Overrides)
-		r.log(s, slog.LevelInfo, "overrides changed", "changes", read.changes, "revision", known.revision)
+		r.log(s, slog.LevelInfo, "overrides changed", "changes", known.changes, "revision", known.revision)
 	}
 	return known.problem()
 }
@@ -129,67 +128,34 @@ func unfit(table *fluxgate.Overrides, set *fluxgate.Compiled) error {
 // deleted it would have a revision.
 var errOverridesMissing = errors.New("the source has lost its overrides")
 
-// overrideReader reads the overrides of a rule set.
-type overrideReader struct {
-	*Reloader
-	source  rules.Overrides
-	ruleSet string
-	known   *overridesKnown
-	head    int64 // of the source, before anything was read
-	changes int
-}
-
-// all reads all overrides: those of the list, and then those that changed meanwhile.
-func (o *overrideReader) all(ctx context.Context) iter.Seq2[[]rules.Override, error] {
+// overridePages reads the changes of overrides since a revision, or all of them and then the
+// changes since.
+func (r *Reloader) overridePages(
+	ctx context.Context, source rules.Overrides, ruleSet string, known *overridesKnown, revision int64, all bool,
+) iter.Seq2[[]rules.Override, error] {
 	return func(yield func([]rules.Override, error) bool) {
 		for after, more := "", true; more; {
-			page, err := o.read(ctx, func(ctx context.Context) (rules.OverridePage, error) {
-				return o.source.ListOverrides(ctx, o.ruleSet, after, rules.MaxPage)
+			var page rules.OverridePage
+			err := r.call(ctx, func(ctx context.Context) (err error) {
+				if all {
+					page, err = source.ListOverrides(ctx, ruleSet, after, rules.MaxPage)
+				} else {
+					page, err = source.OverrideChanges(ctx, ruleSet, revision, rules.MaxPage)
+				}
+				return err
 			})
+			known.note(&page)
 			if !yield(page.Overrides, err) || err != nil {
 				return
 			}
-			after, more = page.Next, page.Next != ""
-		}
-		o.since(ctx, o.head)(yield)
-	}
-}
-
-// since reads the changes since a revision.
-func (o *overrideReader) since(ctx context.Context, revision int64) iter.Seq2[[]rules.Override, error] {
-	return func(yield func([]rules.Override, error) bool) {
-		for {
-			page, err := o.read(ctx, func(ctx context.Context) (rules.OverridePage, error) {
-				return o.source.OverrideChanges(ctx, o.ruleSet, revision, rules.MaxPage)
-			})
-			if !yield(page.Overrides, err) || err != nil {
-				return
-			}
-			revision, o.known.revision = page.Revision, page.Revision
-			if len(page.Overrides)+len(page.Damaged) < rules.MaxPage {
-				return
+			if all {
+				after, all = page.Next, page.Next != ""
+			} else {
+				revision, known.revision = page.Revision, page.Revision
+				more = len(page.Overrides)+len(page.Damaged) == rules.MaxPage
 			}
 		}
 	}
-}
-
-// read reads a page and notes what is damaged.
-func (o *overrideReader) read(
-	ctx context.Context, call func(context.Context) (rules.OverridePage, error),
-) (page rules.OverridePage, err error) {
-	err = o.call(ctx, func(ctx context.Context) (err error) {
-		page, err = call(ctx)
-		return err
-	})
-	o.changes += len(page.Overrides)
-	for i := range page.Overrides {
-		delete(o.known.damaged, page.Overrides[i].ID())
-	}
-	if o.known.damaged == nil {
-		o.known.damaged = map[string]error{}
-	}
-	maps.Copy(o.known.damaged, page.Damaged)
-	return page, err
 }
 
 // overridesKnown is which overrides of a rule set are in effect.
@@ -198,26 +164,34 @@ type overridesKnown struct {
 	set      *fluxgate.Compiled // which they were applied to
 	damaged  map[string]error   // why some could not be read, by id
 	unfit    error
+	changes  int // that were read last
+}
+
+// note records what a page has.
+func (o *overridesKnown) note(page *rules.OverridePage) {
+	o.changes += len(page.Overrides)
+	for i := range page.Overrides {
+		delete(o.damaged, page.Overrides[i].ID())
+	}
+	if o.damaged == nil {
+		o.damaged = map[string]error{}
+	}
+	maps.Copy(o.damaged, page.Damaged)
 }
 
 // problem names overrides that could not be read, or do not fit.
 func (o *overridesKnown) problem() error {
-	const most = 3
 	errs := []error{o.unfit}
-	for _, id := range slices.Sorted(maps.Keys(o.damaged)) {
-		if len(errs) > most {
-			return fmt.Errorf("%d overrides cannot be read: %w", len(o.damaged), errors.Join(errs...))
-		}
-		errs = append(errs, o.damaged[id])
+	if len(o.damaged) > 0 {
+		first := slices.Min(slices.Collect(maps.Keys(o.damaged)))
+		errs = append(errs, fmt.Errorf("overrides that cannot be read: %d, such as: %w", len(o.damaged), o.damaged[first]))
 	}
 	return errors.Join(errs...)
 }
 
-// dropOverrides drops those of rule sets that are not in memory any more.
-func (r *Reloader) dropOverrides(ruleSets ...string) {
+// dropOverrides drops those of a rule set that is not in memory any more.
+func (r *Reloader) dropOverrides(ruleSet string) {
 	if table := r.overrides.Load(); table != nil {
-		for _, id := range ruleSets {
-			table.Drop(id)
-		}
+		table.Drop(ruleSet)
 	}
 }

@@ -37,10 +37,7 @@ func (r *Reloader) reconcileAll(ctx context.Context, source rules.Reconciler) {
 // reconcileAgain reconciles a rule set whose content was invalid, so that a repair
 // takes effect at once.
 func (r *Reloader) reconcileAgain(ctx context.Context, s *ruleSet) {
-	s.mu.Lock()
-	invalid := s.contentErr != nil
-	s.mu.Unlock()
-	if source, ok := r.source.(rules.Reconciler); ok && invalid {
+	if source, ok := r.source.(rules.Reconciler); ok && s.snapshot().contentErr != nil {
 		_ = r.reconcile(ctx, source, s) // an error is in the status
 	}
 }
@@ -60,25 +57,14 @@ func (r *Reloader) reconcile(ctx context.Context, source rules.Reconciler, s *ru
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	r.note(s, &s.contentErr, err, "cannot import an edit of the rules; the current revision stays in effect",
+	r.note(s, &s.state.contentErr, err, "cannot import an edit of the rules; the current revision stays in effect",
 		"the content of the rule source is valid again", "revision", rules.ShownRevision(s.snapshot().Revision))
 	if imported {
 		_ = r.refresh(ctx, []*ruleSet{s}, false) // an error is in the status
-		r.announceImport(ctx, s)
+		if r.config.Strategy == PubSub || r.config.Strategy == Auto {
+			config := AnnounceConfig{Channel: r.config.Channel, Source: "reconciler", Logger: r.config.Logger}
+			(&announcer{r.config.Redis, config}).announce(ctx, s.id, s.snapshot().Revision)
+		}
 	}
 	return err
-}
-
-// announceImport announces a revision that this server imported. Servers that
-// miss it find the revision by polling.
-func (r *Reloader) announceImport(ctx context.Context, s *ruleSet) {
-	if r.config.Strategy == Polling || r.config.Strategy == Off {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	announcer := Announcer{client: r.config.Redis, channel: r.config.Channel, source: "reconciler"}
-	if err := announcer.Announce(ctx, s.id, s.snapshot().Revision); err != nil {
-		r.config.Logger.Warn("cannot announce an imported revision; other servers find it by polling", "ruleSet", s.id, "error", err)
-	}
 }

@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
-	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/fluxgate/fluxgate"
-	"github.com/fluxgate/fluxgate/internal/logthrottle"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/store"
 )
@@ -30,12 +29,6 @@ const maxLoads = 8
 func (r *Reloader) refresh(ctx context.Context, sets []*ruleSet, retry bool) error {
 	if len(sets) == 0 {
 		return nil
-	}
-	if len(sets) > 1 {
-		if err := r.refreshing.Acquire(ctx, 1); err != nil {
-			return err
-		}
-		defer r.refreshing.Release(1)
 	}
 	r.counts.add(&r.counts.Looks)
 	asked := time.Now()
@@ -90,12 +83,12 @@ func recoverSource(err *error) {
 func (r *Reloader) upToDate(s *ruleSet, head rules.Head, retry bool) bool {
 	unconfirmed := s.unconfirmed()
 	s.mu.Lock()
-	same := !unconfirmed && !s.lost && s.status.Revision == head.Revision && head.Deleted == (s.current.Load() == nil)
-	refused := head.Revision == s.refused && s.refused != 0
+	same := !unconfirmed && !s.state.lost && s.state.Revision == head.Revision && head.Deleted == (s.current.Load() == nil)
+	refused := head.Revision == s.state.refused && s.state.refused != 0
 	if same {
-		s.status.Source = FromSource
+		s.state.Source = FromSource
 		if head.Deleted {
-			s.status.Source = FromNowhere
+			s.state.Source = FromNowhere
 		}
 	}
 	s.mu.Unlock()
@@ -123,7 +116,7 @@ func (r *Reloader) update(ctx context.Context, s *ruleSet, head rules.Head, know
 		if had {
 			r.counts.add(&r.counts.Swaps)
 			level := slog.LevelInfo
-			if slices.Contains(r.config.RuleSets, s.id) {
+			if s.pinned {
 				level = slog.LevelError
 			}
 			r.config.Logger.Log(ctx, level, "rule set deleted in the source",
@@ -145,31 +138,23 @@ func (r *Reloader) update(ctx context.Context, s *ruleSet, head rules.Head, know
 // confirm records that the source has nothing newer.
 func (r *Reloader) confirm(s *ruleSet) {
 	s.mu.Lock()
-	failed := s.status.Err != nil
-	s.status.CheckedAt, s.status.Err, s.refused = time.Now(), nil, 0
+	before := s.state
+	s.state.CheckedAt, s.state.Err, s.state.refused = time.Now(), nil, 0
 	s.mu.Unlock()
-	if failed {
-		r.config.Logger.Info("rules can be loaded again", "ruleSet", s.id, "revision", rules.ShownRevision(s.snapshot().Revision))
+	if before.Err != nil {
+		r.config.Logger.Info("rules can be loaded again", "ruleSet", s.id, "revision", rules.ShownRevision(before.Revision))
 	}
 }
 
 // load reads a rule set and puts it in effect.
 func (r *Reloader) load(ctx context.Context, s *ruleSet, head rules.Head) {
 	before, had := s.snapshot(), s.current.Load() != nil && !s.unconfirmed()
-	s.mu.Lock()
-	lost := s.lost
-	s.mu.Unlock()
-	if before.Revision == head.Revision && had && !lost {
+	if before.Revision == head.Revision && had && !before.lost {
 		r.confirm(s) // another load was faster
 		return
 	}
 	r.counts.add(&r.counts.Loads)
 	version, set, err := r.read(ctx, s.id)
-	if errors.Is(err, rules.ErrNotFound) && s.sought != head.Revision {
-		s.sought = head.Revision
-		r.hint(s.id) // it was just deleted
-		return
-	}
 	if err != nil {
 		r.failed(ctx, s, err, head.Revision)
 		return
@@ -189,9 +174,9 @@ func (r *Reloader) load(ctx context.Context, s *ruleSet, head rules.Head) {
 	r.work.Go(func(ctx context.Context) { r.reconcileAgain(ctx, s) })
 	if had {
 		r.counts.add(&r.counts.Swaps)
-		if (version.Revision != before.Revision || lost) && r.config.ResetBuckets != nil {
+		if (version.Revision != before.Revision || before.lost) && r.config.ResetBuckets != nil {
 			s.mu.Lock()
-			s.reset = version.Revision
+			s.state.reset = version.Revision
 			s.mu.Unlock()
 			r.resetBuckets(ctx, s)
 		}
@@ -211,16 +196,16 @@ func (r *Reloader) trim() {
 // logLoaded logs a version that took effect. Rule sets that requests load share a line a
 // second, unless always.
 func (r *Reloader) logLoaded(v *rules.Version, always bool) {
-	suppressed := 0
-	if !always {
-		var ok bool
-		if ok, suppressed = r.firstLoads.Allow(time.Now()); !ok {
-			return
-		}
-	}
-	r.config.Logger.Info("loaded a rule set",
+	const message = "loaded a rule set"
+	args := []any{
 		"ruleSet", v.RuleSet.ID(), "revision", rules.ShownRevision(v.Revision), "rules", v.RuleSet.Len(),
-		"author", v.Author, "comment", v.Comment, logthrottle.Suppressed(suppressed))
+		"author", v.Author, "comment", v.Comment,
+	}
+	if always {
+		r.config.Logger.Info(message, args...)
+	} else {
+		r.firstLoads.Log(context.Background(), r.config.Logger, slog.LevelInfo, message, args...)
+	}
 }
 
 // read reads a version and compiles it.
@@ -251,18 +236,18 @@ func (r *Reloader) failed(ctx context.Context, s *ruleSet, err error, revision i
 		r.fromCopy(s)
 	}
 	s.mu.Lock()
-	before, now := s.status.Err, s.status
-	s.status.Err, s.refused = err, revision
-	s.lost = s.lost || errors.Is(err, ErrLost)
+	before := s.state
+	s.state.Err, s.state.refused = err, revision
+	s.state.lost = before.lost || errors.Is(err, ErrLost)
 	s.mu.Unlock()
-	if before != nil && before.Error() == err.Error() {
+	if before.Err != nil && before.Err.Error() == err.Error() {
 		return // it is logged already
 	}
 	message := "cannot load rules; the last good revision stays in effect"
-	if now.Source == FromNowhere {
+	if before.Source == FromNowhere {
 		message = "cannot load rules; the missing-rule behavior applies to requests"
 	}
-	r.log(s, slog.LevelError, message, "serving", now.Source, "revision", rules.ShownRevision(now.Revision), "error", err)
+	r.log(s, slog.LevelError, message, "serving", before.Source, "revision", rules.ShownRevision(before.Revision), "error", err)
 }
 
 // note records the result of reading more than rules, and logs a new problem and its end.
@@ -295,13 +280,14 @@ func (r *Reloader) log(s *ruleSet, level slog.Level, message string, args ...any
 func (r *Reloader) fromCopy(s *ruleSet) bool {
 	version, err := r.copies.load(s.id)
 	var set *fluxgate.Compiled
-	if err == nil && version != nil {
+	if err == nil {
 		set, err = fluxgate.Compile(version.RuleSet)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return false
+	case err != nil:
 		r.config.Logger.Warn("cannot use the copy of a rule set; waiting for the source", "ruleSet", s.id, "error", err)
-	}
-	if set == nil {
 		return false
 	}
 	s.install(set, version.Revision, FromCopy)
@@ -323,9 +309,7 @@ type Resetter interface {
 // resetBuckets does the pending reset of a new version. If the store is
 // unavailable, it is tried again later.
 func (r *Reloader) resetBuckets(ctx context.Context, s *ruleSet) {
-	s.mu.Lock()
-	revision := s.reset
-	s.mu.Unlock()
+	revision := s.snapshot().reset
 	if revision == 0 {
 		return
 	}
@@ -341,8 +325,8 @@ func (r *Reloader) resetBuckets(ctx context.Context, s *ruleSet) {
 		r.counts.add(&r.counts.Resets)
 	}
 	s.mu.Lock()
-	if s.reset == revision {
-		s.reset = 0
+	if s.state.reset == revision {
+		s.state.reset = 0
 	}
 	s.mu.Unlock()
 }

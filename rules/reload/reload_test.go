@@ -211,22 +211,6 @@ func TestRuleSet_TooMany(t *testing.T) {
 	}
 }
 
-// Idle rule sets are dropped.
-func TestRuleSet_Idle(t *testing.T) {
-	source := newStubSource()
-	put(t, source, "kept", 1)
-	put(t, source, "used", 2)
-	put(t, source, "idle", 3)
-	r := start(t, source, reload.Config{Interval: never, RuleSets: []string{"kept"}, IdleAfter: 500 * time.Millisecond})
-	capacity(t, r, "idle")
-	until(t, "the idle one is dropped", func() bool {
-		return capacity(t, r, "used") == 2 && len(r.Status()) == 2
-	})
-	if capacity(t, r, "idle") != 3 || capacity(t, r, "kept") != 1 {
-		t.Error("a rule set does not come back")
-	}
-}
-
 // A deleted rule set is no longer applied, a lost one is.
 func TestRuleSet_DeletedOrLost(t *testing.T) {
 	source := newStubSource()

@@ -36,16 +36,10 @@ type Reloader struct {
 	// request needs them, are not because of others, and are dropped again.
 	unknown, malformed, unheard, firstLoads, turned, drops *logthrottle.Throttle
 
-	// tick counts the time since the start, in steps of tickTime. Rule sets
-	// record it when they are used.
-	tick     atomic.Int64
-	tickTime time.Duration
 	// firsts bounds how many first loads run at once.
-	firsts chan struct{}
-	// refreshing is held while several rule sets are refreshed.
-	refreshing *semaphore.Weighted
-	work       *background.Group
-	overrides  atomic.Pointer[fluxgate.Overrides] // may be nil
+	firsts    *semaphore.Weighted
+	work      *background.Group
+	overrides atomic.Pointer[fluxgate.Overrides] // may be nil
 }
 
 var _ fluxgate.RuleSets = (*Reloader)(nil)
@@ -71,8 +65,7 @@ func Start(ctx context.Context, source rules.Source, config Config) (*Reloader, 
 	r := &Reloader{
 		source: source, config: config, sets: newRuleSets(config.MaxRuleSets), copies: copies,
 		hints: pendingids.New(), work: background.New(ctx),
-		tickTime: min(time.Second, max(time.Millisecond, config.IdleAfter/8)),
-		firsts:   make(chan struct{}, 8), refreshing: semaphore.NewWeighted(1),
+		firsts:  semaphore.NewWeighted(8),
 		unknown: logthrottle.New(time.Minute), malformed: logthrottle.New(time.Minute), unheard: logthrottle.New(time.Minute),
 		firstLoads: logthrottle.New(time.Second), turned: logthrottle.New(time.Minute), drops: logthrottle.New(time.Minute),
 	}
@@ -91,7 +84,8 @@ func Start(ctx context.Context, source rules.Source, config Config) (*Reloader, 
 		_ = r.Close()
 		return nil, fmt.Errorf("reloading rules: %w", err)
 	}
-	r.work.Go(r.run)
+	r.work.Go(r.poll)
+	r.work.Go(r.follow)
 	if config.Strategy == Off {
 		return r, nil
 	}
@@ -189,21 +183,19 @@ func (r *Reloader) RuleSet(ctx context.Context, id string) *fluxgate.Compiled {
 	if s == nil {
 		return nil
 	}
-	s.touch(r.tick.Load())
+	s.touch(r.sets.count.Load())
 	if set := s.current.Load(); set != nil {
 		return set
 	}
-	if s.loaded() {
-		return s.current.Load() // it may have been loaded after the line above
+	if !s.loaded() {
+		brief, cancel := context.WithTimeout(ctx, r.config.FirstWait)
+		defer cancel()
+		select {
+		case <-s.first:
+		case <-brief.Done():
+		}
 	}
-	timer := time.NewTimer(r.config.FirstWait)
-	defer timer.Stop()
-	select {
-	case <-s.first:
-	case <-ctx.Done():
-	case <-timer.C:
-	}
-	return s.current.Load()
+	return s.current.Load() // it may have been loaded meanwhile
 }
 
 // begin starts to load a rule set unless it was started before. It returns nil if
@@ -219,7 +211,7 @@ func (r *Reloader) begin(id string) *ruleSet {
 			"cannot load the rule set of a request yet: too many others are being loaded")
 		return nil
 	}
-	s.touch(r.tick.Load())
+	s.touch(r.sets.count.Load())
 	if fresh && !r.work.Go(func(ctx context.Context) { r.loadFirst(ctx, s) }) {
 		close(s.first)
 	}
@@ -229,12 +221,10 @@ func (r *Reloader) begin(id string) *ruleSet {
 // loadFirst loads a rule set for the first time. Errors are in its status.
 func (r *Reloader) loadFirst(ctx context.Context, s *ruleSet) {
 	defer close(s.first)
-	select {
-	case r.firsts <- struct{}{}:
-		defer func() { <-r.firsts }()
-	case <-ctx.Done():
+	if r.firsts.Acquire(ctx, 1) != nil {
 		return
 	}
+	defer r.firsts.Release(1)
 	err := r.refresh(ctx, []*ruleSet{s}, false)
 	source, ok := r.source.(rules.Reconciler)
 	if err != nil || !ok || s.current.Load() != nil {
@@ -268,38 +258,25 @@ func (r *Reloader) Reload(ctx context.Context) error {
 	return errors.Join(wrong...)
 }
 
-// run polls the source, follows hints and drops idle rule sets.
-func (r *Reloader) run(ctx context.Context) {
-	// Gateways that start together do not poll together.
-	poll := time.NewTimer(upTo(r.config.Interval / 2))
-	tick := time.NewTicker(r.tickTime)
-	defer poll.Stop()
-	defer tick.Stop()
-	wake, gap := r.hints.Wake(), minGap
-	var due <-chan time.Time // when to follow the hints
-	var followed time.Time
+// follow follows hints.
+func (r *Reloader) follow(ctx context.Context) {
+	gap, followed := minGap, time.Time{}
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-poll.C:
-			r.poll(ctx)
-			poll.Reset(r.config.Interval/2 + upTo(r.config.Jitter))
-		case <-tick.C:
-			r.expire()
-		case <-wake:
-			// One refresh follows all hints that arrive until then.
-			wake, due = nil, time.After(max(upTo(r.config.Jitter), gap-time.Since(followed)))
-		case <-due:
-			wake, due = r.hints.Wake(), nil
-			if sets := r.hinted(); len(sets) > 0 {
-				before := r.Stats()
-				_ = r.refresh(ctx, sets, false) // an error is in the status
-				followed, gap = time.Now(), min(2*gap, maxGap)
-				if now := r.Stats(); now.Swaps != before.Swaps || now.Overrides != before.Overrides {
-					gap = minGap
-				}
-			}
+		case <-r.hints.Wake():
+		}
+		// One refresh follows all hints that arrive until then.
+		_ = background.Sleep(ctx, max(upTo(r.config.Jitter), gap-time.Since(followed)))
+		sets, before := r.hinted(), r.Stats()
+		if len(sets) == 0 {
+			continue
+		}
+		_ = r.refresh(ctx, sets, false) // an error is in the status
+		followed, gap = time.Now(), min(2*gap, maxGap)
+		if now := r.Stats(); now.Swaps != before.Swaps || now.Overrides != before.Overrides {
+			gap = minGap
 		}
 	}
 }
@@ -312,10 +289,18 @@ const (
 	maxGap = time.Second
 )
 
-// poll refreshes all rule sets in use. With announcements it polls only rule sets
+// poll refreshes the rule sets in use every half interval.
+func (r *Reloader) poll(ctx context.Context) {
+	// Gateways that start together do not poll together.
+	for pause := upTo(r.config.Interval / 2); background.Sleep(ctx, pause) == nil; pause = r.config.Interval/2 + upTo(r.config.Jitter) {
+		r.pollOnce(ctx)
+	}
+}
+
+// pollOnce refreshes all rule sets in use. With announcements it polls only rule sets
 // with an error, unless other programs can edit the source's content, which they
 // do not announce.
-func (r *Reloader) poll(ctx context.Context) {
+func (r *Reloader) pollOnce(ctx context.Context) {
 	sets := r.sets.all()
 	_, edited := r.source.(rules.Reconciler)
 	if r.config.Strategy == PubSub && !edited || r.config.Strategy == Off {
@@ -327,17 +312,6 @@ func (r *Reloader) poll(ctx context.Context) {
 	_ = r.refresh(ctx, sets, true) // an error is in the status
 	for _, s := range r.sets.all() {
 		r.resetBuckets(ctx, s)
-	}
-}
-
-// expire drops idle rule sets.
-func (r *Reloader) expire() {
-	now := r.tick.Add(1)
-	dropped := r.sets.dropIdle(now - int64(r.config.IdleAfter/r.tickTime))
-	if len(dropped) > 0 {
-		r.dropOverrides(dropped...)
-		const shown = 10
-		r.config.Logger.Info("dropped rule sets that are not in use", "count", len(dropped), "ruleSets", dropped[:min(len(dropped), shown)])
 	}
 }
 

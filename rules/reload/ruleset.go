@@ -24,16 +24,13 @@ type ruleSet struct {
 	current atomic.Pointer[fluxgate.Compiled]
 	// first is closed when the first attempt to load has ended.
 	first chan struct{}
-	// used is the tick in which a request last used it.
+	// used is when a request last used it, by the count of ids.
 	used atomic.Int64
 
 	// loading is held while the source is read for this rule set. Locks that are
 	// held during reads are semaphores, so that a wait for one ends with a
 	// context.
 	loading *semaphore.Weighted
-	// sought is the revision that was missing when it was read, guarded by
-	// loading.
-	sought int64
 	// reconciling is held while the source imports edits, so that the result of
 	// an earlier import does not replace that of a later one.
 	reconciling *semaphore.Weighted
@@ -45,8 +42,13 @@ type ruleSet struct {
 	overriding *semaphore.Weighted
 	overrides  overridesKnown
 
-	mu     sync.Mutex // guards the fields below
-	status Status
+	mu    sync.Mutex // guards the state
+	state ruleSetState
+}
+
+// ruleSetState is the state of a rule set beside its rules.
+type ruleSetState struct {
+	Status
 	// contentErr is why the source could not import an edit. It stays until an
 	// import succeeds, even while loads succeed.
 	contentErr error
@@ -59,11 +61,11 @@ type ruleSet struct {
 	reset int64
 }
 
-// touch records that a request has used the rule set. It writes once a tick,
+// touch records that a request has used the rule set. It writes only after an id was added,
 // because a write on every request would contend between cores.
-func (s *ruleSet) touch(tick int64) {
-	if s.used.Load() != tick {
-		s.used.Store(tick)
+func (s *ruleSet) touch(count int64) {
+	if s.used.Load() != count {
+		s.used.Store(count)
 	}
 }
 
@@ -82,24 +84,24 @@ func (s *ruleSet) loaded() bool {
 // was created anew counts from 1 again.
 func (s *ruleSet) unconfirmed() bool { return !s.loaded() && s.snapshot().Source == FromCopy }
 
-func (s *ruleSet) snapshot() Status {
+func (s *ruleSet) snapshot() ruleSetState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	status := s.status
-	status.Err = cmp.Or(status.Err, s.contentErr)
-	return status
+	state := s.state
+	state.Err = cmp.Or(state.Err, state.contentErr)
+	return state
 }
 
 // install puts a version in effect.
 func (s *ruleSet) install(set *fluxgate.Compiled, revision int64, from Origin) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.status.Revision, s.status.Source, s.status.LoadedAt, s.status.Rules = revision, from, time.Now(), 0
+	s.state.Revision, s.state.Source, s.state.LoadedAt, s.state.Rules = revision, from, time.Now(), 0
 	if set != nil {
-		s.status.Rules = set.Len()
+		s.state.Rules = set.Len()
 	}
 	s.current.Store(set)
-	s.lost = false
+	s.state.lost = false
 }
 
 // ruleSets has the state of each id. It is read on every request and rarely
@@ -110,6 +112,8 @@ type ruleSets struct {
 	// most and mostUnknown bound how many ids have a rule set and how many
 	// have none: unknown ids must not replace rule sets.
 	most, mostUnknown int
+	// count is how many ids were added. It orders their uses.
+	count atomic.Int64
 }
 
 func newRuleSets(most int) *ruleSets {
@@ -132,10 +136,11 @@ func (t *ruleSets) add(id string, pinned bool) (s *ruleSet, fresh bool) {
 		return nil, false
 	}
 	s = &ruleSet{
-		id: id, pinned: pinned, first: make(chan struct{}), status: Status{RuleSet: id, Source: FromNowhere},
+		id: id, pinned: pinned, first: make(chan struct{}), state: ruleSetState{Status: Status{RuleSet: id, Source: FromNowhere}},
 		loading: semaphore.NewWeighted(1), reconciling: semaphore.NewWeighted(1),
 		overriding: semaphore.NewWeighted(1),
 	}
+	t.count.Add(1)
 	return t.Add(id, math.MaxInt, func() *ruleSet { return s })
 }
 
@@ -166,16 +171,4 @@ func (t *ruleSets) makeRoom(withRules bool, most int) (dropped string, ok bool) 
 	}
 	t.Drop(func(_ string, s *ruleSet) bool { return s == oldest })
 	return oldest.id, true
-}
-
-// dropIdle drops ids last used before a tick, and returns those that have rules.
-func (t *ruleSets) dropIdle(before int64) (dropped []string) {
-	t.Drop(func(id string, s *ruleSet) bool {
-		idle := !s.pinned && s.loaded() && s.used.Load() < before
-		if idle && s.current.Load() != nil {
-			dropped = append(dropped, id)
-		}
-		return idle
-	})
-	return dropped
 }

@@ -39,21 +39,19 @@ type Status struct {
 func (r *Reloader) Status() []Status {
 	var all []Status
 	for _, s := range r.sets.all() {
-		all = append(all, s.snapshot())
+		all = append(all, s.snapshot().Status)
 	}
 	slices.SortFunc(all, func(a, b Status) int { return cmp.Compare(a.RuleSet, b.RuleSet) })
 	return all
 }
 
 // Loaded returns the ids of the rule sets in memory, sorted.
-func (r *Reloader) Loaded() []string {
-	var ids []string
-	for _, s := range r.sets.all() {
-		if s.current.Load() != nil {
-			ids = append(ids, s.id)
+func (r *Reloader) Loaded() (ids []string) {
+	for _, s := range r.Status() {
+		if s.Source != FromNowhere {
+			ids = append(ids, s.RuleSet)
 		}
 	}
-	slices.Sort(ids)
 	return ids
 }
 

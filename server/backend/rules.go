@@ -42,7 +42,7 @@ func openSource(ctx context.Context, c *config.Config, client redis.UniversalCli
 	case config.SourceFile:
 		return filerules.Open(c.Rules.File, files)
 	case config.SourceEnvoyFiles:
-		return envoyrules.Open(c.Rules.EnvoyFiles, envoyrules.Options{}, files, log)
+		return envoyrules.Open(c.Rules.EnvoyFiles, files, log)
 	case config.SourceXDS:
 		return openXDS(ctx, &c.Rules.XDS, log)
 	case config.SourceMongo:
@@ -90,14 +90,7 @@ func (s *RuleSource) Close() error {
 func (s *RuleSource) Editor(client redis.UniversalClient, channel string, log *slog.Logger) (rules.Editor, error) {
 	switch source := s.Source.(type) {
 	case rules.Editor:
-		if client == nil {
-			return source, nil
-		}
-		announcer, err := reload.NewAnnouncer(client, reload.AnnouncerConfig{Channel: channel, Source: "admin"})
-		if err != nil {
-			return nil, err
-		}
-		return reload.Announcing(source, announcer, log), nil
+		return reload.Announcing(source, client, reload.AnnounceConfig{Channel: channel, Source: "admin", Logger: log}), nil
 	case admin.Files:
 		return admin.ReadOnly(source), nil
 	}

@@ -89,8 +89,7 @@ func changing(t *testing.T, report *figure.Report) {
 	t.Helper()
 	server := testenv.StartStandalone(t, testenv.Config{})
 	client := newClient(t, server.Addr(), new(atomic.Int64))
-	announcer := fluxgate.Must(reload.NewAnnouncer(client, reload.AnnouncerConfig{}))
-	editor := reload.Announcing(fluxgate.Must(redisrules.New(client, redisrules.Config{})), announcer, nil).(rules.OverrideEditor)
+	editor := reload.Announcing(fluxgate.Must(redisrules.New(client, redisrules.Config{})), client, reload.AnnounceConfig{}).(rules.OverrideEditor)
 	_, err := editor.(rules.Editor).Put(t.Context(), standard(t), rules.Change{Author: "figures"})
 	do(t, err)
 	for part := range slices.Chunk(overrides(0, customers(), 0), rules.MaxPage) {

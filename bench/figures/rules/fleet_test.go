@@ -37,8 +37,7 @@ func newFleet(t *testing.T, server *testenv.Server, listenAt string, size int, i
 	t.Helper()
 	client := newClient(t, server.Addr())
 	source := fluxgate.Must(redisrules.New(client, redisrules.Config{}))
-	announcer := fluxgate.Must(reload.NewAnnouncer(client, reload.AnnouncerConfig{}))
-	f := &fleet{t: t, editor: reload.Announcing(source, announcer, nil)}
+	f := &fleet{t: t, editor: reload.Announcing(source, client, reload.AnnounceConfig{})}
 	f.change()
 	for range size {
 		r := fluxgate.Must(reload.Start(t.Context(), source, reload.Config{
