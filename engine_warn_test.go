@@ -54,8 +54,8 @@ func warningsOf(t testing.TB, buckets *memstore.Store) (texts []string) {
 	pending, _ := buckets.PendingWarnings(t.Context(), 1_000)
 	for _, p := range pending {
 		texts = append(texts, fmt.Sprintf("%s %d%% %d/%d", p.Band, p.Percent, p.Used, p.Capacity))
+		_ = buckets.DeliveredWarning(t.Context(), &p)
 	}
-	_ = buckets.DeliveredWarnings(t.Context(), pending)
 	return texts
 }
 

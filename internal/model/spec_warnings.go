@@ -16,7 +16,7 @@ const warnWithin = 3 * time.Second
 // warningLists are those of a store.
 type warningLists interface {
 	PendingWarnings(ctx context.Context, most int) ([]store.Warning, error)
-	DeliveredWarnings(ctx context.Context, delivered []store.Warning) error
+	DeliveredWarning(ctx context.Context, w *store.Warning) error
 }
 
 // Warn implements [store.Store].
@@ -46,8 +46,8 @@ func (w *world) warnAt(l *link, began time.Duration, warning store.Warning) (end
 	_ = w.store.Warn(context.Background(), &warning) // never fails
 	lists := w.store.(warningLists)
 	pending, _ := lists.PendingWarnings(context.Background(), 10)
-	_ = lists.DeliveredWarnings(context.Background(), pending)
 	for i := range pending {
+		_ = lists.DeliveredWarning(context.Background(), &pending[i])
 		w.recordLocked(&Fact{Kind: StoreWarned, Gateway: l.gateway.number, Began: began, Op: -1, Warning: &pending[i], Buckets: []BucketFact{bucket}})
 	}
 	return warning.Ends

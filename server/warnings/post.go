@@ -59,8 +59,8 @@ func (c *Courier) post(ctx context.Context, w *store.Warning) error {
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("User-Agent", "FluxGate")
 	if c.config.SecretFile != "" {
-		secret := c.currentSecret()
-		if secret == nil {
+		secret, err := config.ReadSecret(c.config.SecretFile)
+		if err != nil {
 			return errors.New("cannot read events.secret-file")
 		}
 		request.Header.Set(SignatureHeader, sign(secret, time.Now(), body))
@@ -75,17 +75,6 @@ func (c *Courier) post(ctx context.Context, w *store.Warning) error {
 		return fmt.Errorf("the webhook answered with status %d", response.StatusCode)
 	}
 	return nil
-}
-
-// currentSecret reads the secret. While the file cannot be read, the last one stays in use.
-func (c *Courier) currentSecret() []byte {
-	secret, err := config.ReadSecret(c.config.SecretFile)
-	if err == nil {
-		c.secret.Store(&secret)
-	} else if last := c.secret.Load(); last != nil {
-		secret = *last
-	}
-	return secret
 }
 
 // sign returns the time, and the HMAC-SHA256 of the time, a dot and the body.

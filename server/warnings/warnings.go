@@ -13,8 +13,9 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/internal/background"
@@ -26,8 +27,8 @@ import (
 type Store interface {
 	// PendingWarnings returns the oldest warnings that are not delivered.
 	PendingWarnings(ctx context.Context, most int) ([]store.Warning, error)
-	// DeliveredWarnings removes warnings from the pending ones.
-	DeliveredWarnings(ctx context.Context, delivered []store.Warning) error
+	// DeliveredWarning removes a warning from the pending ones.
+	DeliveredWarning(ctx context.Context, w *store.Warning) error
 	// RecentWarnings returns the last warnings, delivered or not, newest first.
 	RecentWarnings(ctx context.Context, most int) ([]store.Warning, error)
 	// LeadWarnings reports whether this process delivers, from now on for as long as lasts.
@@ -72,9 +73,8 @@ type Courier struct {
 	config Config
 	client *http.Client
 	failed *logthrottle.Throttle
-	slots  chan struct{}
+	slots  *semaphore.Weighted // of posts
 	posts  sync.WaitGroup
-	secret atomic.Pointer[[]byte] // the last one that could be read
 
 	mu    sync.Mutex
 	tries map[string]*try // by the place in the list
@@ -83,18 +83,17 @@ type Courier struct {
 // try is a warning on its way.
 type try struct {
 	store.Warning
-	busy   bool // it is posted now
+	busy   bool // it is posted now, or was removed from the list
 	failed int  // how many posts
 	err    error
 	next   time.Time // of the next post
-	result string    // Delivered or Dropped, empty before
 }
 
 // New returns a courier that delivers nothing before [Courier.Run].
 func New(config Config) *Courier {
 	return &Courier{
 		config: config, client: newClient(), failed: logthrottle.New(time.Minute),
-		slots: make(chan struct{}, maxPosts), tries: map[string]*try{},
+		slots: semaphore.NewWeighted(maxPosts), tries: map[string]*try{},
 	}
 }
 
@@ -104,7 +103,7 @@ func (c *Courier) Problem() string {
 	defer c.mu.Unlock()
 	late, last := 0, error(nil)
 	for _, t := range c.tries {
-		if t.failed > 0 && t.result == "" {
+		if t.failed > 0 {
 			late, last = late+1, t.err
 		}
 	}
@@ -135,18 +134,13 @@ func (c *Courier) Run(ctx context.Context) {
 	c.posts.Wait()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	if s := c.config.Store(); s != nil && c.acknowledge(ctx, s) == nil {
-		if leads, _ := s.LeadWarnings(ctx, time.Millisecond); leads { // the next server need not wait
-			c.config.Logger.Debug("delivers no more warnings")
-		}
+	if s := c.config.Store(); s != nil {
+		_, _ = s.LeadWarnings(ctx, time.Millisecond) // the next server need not wait
 	}
 }
 
 // round posts the warnings that are due, if this process leads.
 func (c *Courier) round(ctx context.Context, s Store) (leads bool, err error) {
-	if err := c.acknowledge(ctx, s); err != nil {
-		return false, err
-	}
 	if leads, err = s.LeadWarnings(ctx, lease); err != nil {
 		return false, err
 	}
@@ -156,21 +150,18 @@ func (c *Courier) round(ctx context.Context, s Store) (leads bool, err error) {
 			return leads, err
 		}
 	}
-	end := time.After(lease / 4) // the lease is renewed while posts take long
+	brief, cancel := context.WithTimeout(ctx, lease/4) // the lease is renewed while posts take long
+	defer cancel()
 	for _, t := range c.due(pending) {
-		select {
-		case c.slots <- struct{}{}:
-		case <-end:
-			return leads, nil
-		case <-ctx.Done():
-			return leads, nil
+		if c.slots.Acquire(brief, 1) != nil {
+			break
 		}
 		c.mu.Lock()
 		t.busy = true
 		c.mu.Unlock()
 		c.posts.Go(func() {
-			c.deliver(ctx, t)
-			<-c.slots
+			defer c.slots.Release(1)
+			c.deliver(ctx, s, t)
 		})
 	}
 	return leads, nil
@@ -188,35 +179,47 @@ func (c *Courier) due(pending []store.Warning) (due []*try) {
 			t = &try{Warning: pending[i]}
 		}
 		c.tries[t.Place] = t
-		if !t.busy && t.result == "" && !now.Before(t.next) {
+		if !t.busy && !now.Before(t.next) {
 			due = append(due, t)
 		}
 	}
 	return due
 }
 
-// deliver posts a warning, and notes when it is posted again if that fails.
-func (c *Courier) deliver(ctx context.Context, t *try) {
-	err := c.post(ctx, &t.Warning)
-	now := time.Now()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	t.busy = false
+// deliver posts a warning, removes it from the list and logs it. If that fails, it is posted again.
+func (c *Courier) deliver(ctx context.Context, s Store, t *try) {
+	result, err := Delivered, c.post(ctx, &t.Warning)
 	switch {
 	case err == nil:
-		t.result = Delivered
 	case ctx.Err() != nil: // the server stops, and another one posts it
-	case now.Sub(time.UnixMicro(t.At)) >= longest:
-		t.result, t.err = Dropped, err
+		return
+	case time.Since(time.UnixMicro(t.At)) >= longest:
+		result = Dropped
 	default:
-		delay := maxDelay
-		if t.failed < 10 {
-			delay = min(maxDelay, minDelay<<t.failed)
-		}
-		t.failed, t.err, t.next = t.failed+1, err, now.Add(delay/2+rand.N(delay)/2) //nolint:gosec // spreads load
-		c.config.Count(t.Key.RuleSet, Failed)
-		c.late(ctx, "cannot deliver a warning: it is posted again", "id", t.ID, "error", err)
+		result = Failed
 	}
+	if result != Failed {
+		brief, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		if unremoved := s.DeliveredWarning(brief, &t.Warning); unremoved != nil {
+			result, err = Failed, unremoved
+		}
+	}
+	c.config.Count(t.Key.RuleSet, result)
+	if result == Failed {
+		c.late(ctx, "cannot deliver a warning: it is posted again", "id", t.ID, "error", err)
+	} else {
+		c.log(t, result, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if result != Failed {
+		t.failed = 0
+		return
+	}
+	delay := min(maxDelay, minDelay<<min(t.failed, 10))
+	t.busy, t.failed, t.err = false, t.failed+1, err
+	t.next = time.Now().Add(delay/2 + rand.N(delay)/2) //nolint:gosec // spreads load
 }
 
 // late logs why warnings are delivered later, at most once a minute.
@@ -224,36 +227,14 @@ func (c *Courier) late(ctx context.Context, message string, args ...any) {
 	c.failed.Log(ctx, c.config.Logger, slog.LevelWarn, message, args...)
 }
 
-// acknowledge removes the warnings that are delivered or dropped from the list, and logs them.
-func (c *Courier) acknowledge(ctx context.Context, s Store) error {
-	var done []store.Warning
-	c.mu.Lock()
-	for _, t := range c.tries {
-		if t.result != "" {
-			done = append(done, t.Warning)
-		}
+// log logs a warning that is delivered or dropped.
+func (c *Courier) log(t *try, result string, err error) {
+	w := admin.WarningOf(&t.Warning, c.config.ShowKey(t.Key))
+	log := c.config.Logger.With("id", w.ID, "ruleSet", w.RuleSet, "rule", w.Rule, "limit", w.Limit,
+		"percent", w.Percent, "used", w.Text, "key", w.Key)
+	if result == Dropped {
+		log.Error("warning dropped: it was not delivered within a day", "error", err)
+	} else {
+		log.Warn("limit reached its warning level")
 	}
-	c.mu.Unlock()
-	if len(done) == 0 {
-		return nil
-	}
-	if err := s.DeliveredWarnings(ctx, done); err != nil {
-		return err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for i := range done {
-		t := c.tries[done[i].Place]
-		delete(c.tries, t.Place)
-		c.config.Count(t.Key.RuleSet, t.result)
-		w := admin.WarningOf(&t.Warning, c.config.ShowKey(t.Key))
-		log := c.config.Logger.With("id", w.ID, "ruleSet", w.RuleSet, "rule", w.Rule, "limit", w.Limit,
-			"percent", w.Percent, "used", w.Text, "key", w.Key)
-		if t.result == Dropped {
-			log.Error("warning dropped: it was not delivered within a day", "error", t.err)
-		} else {
-			log.Warn("limit reached its warning level")
-		}
-	}
-	return nil
 }

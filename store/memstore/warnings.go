@@ -81,15 +81,11 @@ func (s *Store) PendingWarnings(_ context.Context, most int) ([]store.Warning, e
 	return slices.Clone(s.warnings.pending[:min(most, len(s.warnings.pending))]), nil
 }
 
-// DeliveredWarnings removes warnings from those that are pending.
-func (s *Store) DeliveredWarnings(_ context.Context, delivered []store.Warning) error {
-	gone := make(map[string]bool, len(delivered))
-	for i := range delivered {
-		gone[delivered[i].Place] = true
-	}
+// DeliveredWarning removes a warning from those that are pending.
+func (s *Store) DeliveredWarning(_ context.Context, delivered *store.Warning) error {
 	s.warnings.mu.Lock()
 	defer s.warnings.mu.Unlock()
-	s.warnings.pending = slices.DeleteFunc(s.warnings.pending, func(w store.Warning) bool { return gone[w.Place] })
+	s.warnings.pending = slices.DeleteFunc(s.warnings.pending, func(w store.Warning) bool { return w.Place == delivered.Place })
 	return nil
 }
 

@@ -116,11 +116,8 @@ func (f *fleetState) exchange(ctx context.Context) (found map[string]string, mis
 	for field, value := range f.own {
 		own = append(own, field, value)
 	}
-	var reply []any
-	err = f.store.nodes.onMaster(ctx, name, func(ctx context.Context, c commander) error {
-		var err error
-		reply, err = c.Eval(ctx, agreeScript, []string{name}, own...).Slice()
-		return err
+	reply, err := onMaster(ctx, f.store.nodes, name, func(ctx context.Context, c commander) ([]any, error) {
+		return c.Eval(ctx, agreeScript, []string{name}, own...).Slice()
 	})
 	if err != nil {
 		return nil, false, err
@@ -271,8 +268,8 @@ func (f *fleetState) refresh(ctx context.Context) error {
 	}
 	name := f.store.names.fleet()
 	for some := range slices.Chunk(pairs, 2_000) {
-		err := f.store.nodes.onMaster(ctx, name, func(ctx context.Context, c commander) error {
-			return c.HSet(ctx, name, some...).Err()
+		_, err := onMaster(ctx, f.store.nodes, name, func(ctx context.Context, c commander) (int64, error) {
+			return c.HSet(ctx, name, some...).Result()
 		})
 		if err != nil {
 			return err

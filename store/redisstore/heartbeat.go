@@ -77,10 +77,8 @@ func (h *heartbeat) send(ctx context.Context) {
 		most = 0 // nothing is added
 	}
 	name := s.names.gateways()
-	var count int
-	err := s.nodes.onMaster(ctx, name, func(ctx context.Context, c commander) (err error) {
-		count, err = c.Eval(ctx, heartbeatScript, []string{name}, h.id, lasts.Milliseconds(), most).Int()
-		return err
+	count, err := onMaster(ctx, s.nodes, name, func(ctx context.Context, c commander) (int, error) {
+		return c.Eval(ctx, heartbeatScript, []string{name}, h.id, lasts.Milliseconds(), most).Int()
 	})
 	if s.work.Context().Err() != nil {
 		return // the store is closed

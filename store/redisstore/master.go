@@ -12,17 +12,19 @@ import (
 	"github.com/fluxgate/fluxgate/internal/background"
 )
 
-// commander runs commands on the node that has a key.
+// commander runs commands on one node.
 type commander interface {
 	redis.Cmdable
 	Process(ctx context.Context, cmd redis.Cmder) error
 }
 
-// onMaster runs commands on the node that holds a key, and follows redirects,
+// onMaster runs a command on the node that holds a key, and follows redirects,
 // until ctx ends, or for unboundedWait without a deadline. A node whose breaker
-// is open is not asked. The commands may run
-// twice, so they must be idempotent or harmless to repeat, as a reset.
-func (t *topology) onMaster(ctx context.Context, key string, run func(context.Context, commander) error) error {
+// is open is not asked. The command may run
+// twice, so it must be idempotent or harmless to repeat, as a reset.
+func onMaster[T any](
+	ctx context.Context, t *topology, key string, run func(context.Context, commander) (T, error),
+) (answer T, err error) {
 	if _, bounded := ctx.Deadline(); !bounded {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, unboundedWait)
@@ -32,22 +34,14 @@ func (t *topology) onMaster(ctx context.Context, key string, run func(context.Co
 	asking := false
 	for try := 1; ; try++ {
 		q := t.holder(key, addr)
-		err := errNoNode
-		if q != nil {
+		if err = errNoNode; q != nil {
 			if err := q.refusal(); err != nil {
-				return err
+				return answer, err
 			}
-		}
-		switch {
-		case q != nil && asking:
-			err = runAsking(ctx, q, run)
-		case q != nil:
-			client := q.client.Load()
-			err = run(ctx, client)
-			q.noteCall(client, err)
+			answer, err = runOn(ctx, q, asking, run)
 		}
 		if err == nil {
-			return nil
+			return answer, nil
 		}
 		result := resultOf(err)
 		addr, asking = "", false
@@ -59,14 +53,14 @@ func (t *topology) onMaster(ctx context.Context, key string, run func(context.Co
 			addr, asking = redirect(err, q.addr), true
 		case mayHaveRun, refused:
 			if q != nil {
-				return fmt.Errorf("%w: %w", ErrUnavailable, err)
+				return answer, fmt.Errorf("%w: %w", ErrUnavailable, err)
 			}
 			t.refreshSoon()
 		default:
 			t.refreshSoon()
 		}
 		if background.Sleep(ctx, backoff(result, try)) != nil {
-			return fmt.Errorf("%w: %w", ErrUnavailable, err)
+			return answer, fmt.Errorf("%w: %w", ErrUnavailable, err)
 		}
 	}
 }
@@ -74,36 +68,19 @@ func (t *topology) onMaster(ctx context.Context, key string, run func(context.Co
 // unboundedWait is how long a caller without a deadline waits for a server.
 const unboundedWait = 5 * time.Second
 
-// runAsking runs commands on the node that their slot is moving to.
-func runAsking(ctx context.Context, q *nodeQueue, run func(context.Context, commander) error) error {
-	conn := q.client.Load().Conn()
-	conn.AddHook(askingHook{})
-	return errors.Join(run(ctx, conn), conn.Close())
-}
-
-// askingHook sends ASKING before each command.
-type askingHook struct{}
-
-func (askingHook) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (askingHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, commands []redis.Cmder) error {
-		all := make([]redis.Cmder, 0, 2*len(commands))
-		for _, c := range commands {
-			all = append(all, redis.NewStatusCmd(ctx, "ASKING"), c)
-		}
-		return next(ctx, all)
+// runOn runs a command on a node, which its slot may be moving to.
+func runOn[T any](ctx context.Context, q *nodeQueue, asking bool, run func(context.Context, commander) (T, error)) (answer T, err error) {
+	client := q.client.Load()
+	if !asking {
+		answer, err = run(ctx, client)
+		q.noteCall(client, err)
+		return answer, err
 	}
-}
-
-func (askingHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, c redis.Cmder) error {
-		if err := next(ctx, redis.NewStatusCmd(ctx, "ASKING")); err != nil {
-			c.SetErr(err)
-			return err
-		}
-		return next(ctx, c)
+	conn := client.Conn()
+	if err = conn.Do(ctx, "ASKING").Err(); err == nil {
+		answer, err = run(ctx, conn)
 	}
+	return answer, errors.Join(err, conn.Close())
 }
 
 // holder returns the node at addr, or the one that should hold a key.

@@ -28,9 +28,8 @@ type recentDecisions struct {
 	mu    sync.Mutex
 	slots [recentWindow / recentSlot]decisionCounts
 
-	since    time.Time // the first failure of the state, zero without
-	cause    error     // of the last failure
-	unlogged error     // a failure that was not logged
+	since time.Time // the first failure of the state, zero without
+	cause error     // of the last failure
 }
 
 type decisionCounts struct {
@@ -52,7 +51,7 @@ func (q *nodeQueue) count(asked time.Time, err error, isReply bool) {
 // add counts a decision that was asked for at a time, or half a window ago if it
 // took longer, and ended now. It returns a failure that is to be logged: at once if
 // it cannot open the breaker, which has its own log lines, otherwise if the state
-// lasts, or with the next success.
+// lasts.
 func (r *recentDecisions) add(asked, now time.Time, err error, isReply bool) (failed error) {
 	if earliest := now.Add(-recentWindow / 2); asked.Before(earliest) {
 		asked = earliest
@@ -69,8 +68,7 @@ func (r *recentDecisions) add(asked, now time.Time, err error, isReply bool) (fa
 		if !r.since.IsZero() && !r.window(now).tooMany() {
 			r.since = time.Time{}
 		}
-		failed, r.unlogged = r.unlogged, nil
-		return failed
+		return nil
 	}
 	if s.failed++; s.failed == 1 {
 		s.since = now
@@ -81,14 +79,9 @@ func (r *recentDecisions) add(asked, now time.Time, err error, isReply bool) (fa
 			r.since = all.since
 		}
 	}
-	switch {
-	case errors.Is(err, store.ErrNotSent):
-		return nil
-	case !isReply && (r.since.IsZero() || now.Sub(r.since) <= soon):
-		r.unlogged = err
+	if errors.Is(err, store.ErrNotSent) || !isReply && (r.since.IsZero() || now.Sub(r.since) <= soon) {
 		return nil
 	}
-	r.unlogged = nil
 	return err
 }
 
@@ -97,7 +90,7 @@ func (r *recentDecisions) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	clear(r.slots[:])
-	r.since, r.unlogged, r.cause = time.Time{}, nil, nil
+	r.since, r.cause = time.Time{}, nil
 }
 
 // sum returns the counts of the window that ends now, with the first failure of

@@ -25,8 +25,8 @@ func (s *Store) ID() string { return s.heartbeat.id }
 // written again.
 func (s *Store) WriteReport(ctx context.Context, report []byte, lasts time.Duration) error {
 	name := s.names.report(s.heartbeat.id)
-	err := s.nodes.onMaster(ctx, name, func(ctx context.Context, c commander) error {
-		return c.Process(ctx, redis.NewStatusCmd(ctx, "psetex", name, lasts.Milliseconds(), report))
+	_, err := onMaster(ctx, s.nodes, name, func(ctx context.Context, c commander) (any, error) {
+		return nil, c.Process(ctx, redis.NewStatusCmd(ctx, "psetex", name, lasts.Milliseconds(), report))
 	})
 	if err != nil {
 		return fmt.Errorf("writing a report: %w", s.clean(err))
@@ -39,11 +39,11 @@ func (s *Store) WriteReport(ctx context.Context, report []byte, lasts time.Durat
 // checked.
 func (s *Store) Reports(ctx context.Context, maxBytes int) (map[string][]byte, error) {
 	record := s.names.gateways()
-	reports := map[string][]byte{}
-	err := s.nodes.onMaster(ctx, record, func(ctx context.Context, c commander) error {
+	reports, err := onMaster(ctx, s.nodes, record, func(ctx context.Context, c commander) (map[string][]byte, error) {
+		reports := map[string][]byte{}
 		ids, err := c.Eval(ctx, gatewaysScript, []string{record}, len(s.heartbeat.id), maxGateways).StringSlice()
 		if err != nil || len(ids) == 0 {
-			return err
+			return reports, err
 		}
 		found, _ := c.Pipelined(ctx, func(p redis.Pipeliner) error {
 			for _, id := range ids {
@@ -56,12 +56,12 @@ func (s *Store) Reports(ctx context.Context, maxBytes int) (map[string][]byte, e
 			switch {
 			case redis.HasErrorPrefix(err, "WRONGTYPE"): // not ours
 			case err != nil:
-				return err
+				return nil, err
 			case text != "" && len(text) <= maxBytes:
 				reports[ids[i]] = []byte(text)
 			}
 		}
-		return nil
+		return reports, nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("reading the reports: %w", s.clean(err))

@@ -44,16 +44,16 @@ func (s *Store) Reset(ctx context.Context, what store.Reset) (did bool, err erro
 // they may be on two nodes.
 func (s *Store) deleteBucket(ctx context.Context, name string) error {
 	keys, split := []string{name, holdersOf(name)}, false
-	err := s.nodes.onMaster(ctx, name, func(ctx context.Context, c commander) error {
-		err := c.Del(ctx, keys...).Err()
+	_, err := onMaster(ctx, s.nodes, name, func(ctx context.Context, c commander) (int64, error) {
+		n, err := c.Del(ctx, keys...).Result()
 		if split = resultOf(err) == tryAgain; split {
-			return nil
+			return 0, nil
 		}
-		return err
+		return n, err
 	})
 	for _, key := range keys {
 		if split && err == nil {
-			err = s.nodes.onMaster(ctx, key, func(ctx context.Context, c commander) error { return c.Del(ctx, key).Err() })
+			_, err = onMaster(ctx, s.nodes, key, func(ctx context.Context, c commander) (int64, error) { return c.Del(ctx, key).Result() })
 		}
 	}
 	return err
@@ -119,22 +119,21 @@ func (s *Store) count(ctx context.Context, ruleSet, field, mark string, forget [
 		args = append(args, f, "mark/"+f)
 	}
 	name := s.names.fleet()
-	err = s.nodes.onMaster(ctx, name, func(ctx context.Context, c commander) error {
-		answer, err := c.Eval(ctx, resetScript, []string{name}, args...).Int64Slice()
-		if err != nil {
-			return err
-		}
-		if len(answer) != 3 {
-			return fmt.Errorf("the script answered %d values", len(answer))
-		}
-		if did = answer[1] == 1; !did {
-			forget = nil // the gateway that did it has forgotten them
-		}
-		s.fleet.note(field, answer[0], forget)
-		s.fleet.noteAnnounced(answer[2] == 1)
-		return nil
+	answer, err := onMaster(ctx, s.nodes, name, func(ctx context.Context, c commander) ([]int64, error) {
+		return c.Eval(ctx, resetScript, []string{name}, args...).Int64Slice()
 	})
-	return did, s.resetError(err)
+	if err == nil && len(answer) != 3 {
+		err = errAnswer
+	}
+	if err != nil {
+		return false, s.resetError(err)
+	}
+	if did = answer[1] == 1; !did {
+		forget = nil // the gateway that did it has forgotten them
+	}
+	s.fleet.note(field, answer[0], forget)
+	s.fleet.noteAnnounced(answer[2] == 1)
+	return did, nil
 }
 
 func (s *Store) resetError(err error) error {

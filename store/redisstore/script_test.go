@@ -188,8 +188,13 @@ func (p probe) warn() error {
 	pending, err := p.PendingWarnings(ctx, 10)
 	recent, err2 := p.RecentWarnings(ctx, 10)
 	_, err3 := p.LeadWarnings(ctx, time.Minute)
-	if err := errors.Join(err, err2, err3, p.DeliveredWarnings(ctx, pending)); err != nil {
+	if err := errors.Join(err, err2, err3); err != nil {
 		return err
+	}
+	for i := range pending {
+		if err := p.DeliveredWarning(ctx, &pending[i]); err != nil {
+			return err
+		}
 	}
 	if len(pending) == 0 || len(recent) == 0 {
 		return fmt.Errorf("pending are %+v, recent %+v", pending, recent)

@@ -1,10 +1,13 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -37,6 +40,7 @@ type topology struct {
 // with an error.
 func newTopology(ctx context.Context, s *Store, target target) (*topology, error) {
 	t := &topology{store: s, target: target, mode: s.config.Mode, queues: map[string]*nodeQueue{}, failed: logthrottle.New(time.Minute)}
+	t.shards.Store(new([]*nodeQueue))
 	if t.mode == ModeAuto {
 		t.mode = target.mode
 	}
@@ -56,10 +60,7 @@ func newTopology(ctx context.Context, s *Store, target target) (*topology, error
 	}
 	t.cluster = t.mode == ModeCluster
 	if !t.cluster {
-		all := make([]*nodeQueue, s.config.Shards)
-		for i := range all {
-			all[i] = first
-		}
+		all := slices.Repeat([]*nodeQueue{first}, s.config.Shards)
 		t.shards.Store(&all)
 		return t, nil
 	}
@@ -160,39 +161,27 @@ func (t *topology) refresh(ctx context.Context) error {
 	return errors.Join(failures...)
 }
 
-// known are the nodes to ask: those that hold shards, then all others, then the
-// configured ones; and after these the nodes that do not answer.
+// known are the nodes to ask: those that hold shards, then all others, and after these the
+// nodes that do not answer.
 func (t *topology) known() []*nodeQueue {
-	var order []*nodeQueue
-	seen := map[*nodeQueue]bool{}
-	add := func(q *nodeQueue) {
-		if q != nil && !seen[q] {
-			seen[q] = true
-			order = append(order, q)
-		}
-	}
-	if shards := t.shards.Load(); shards != nil {
-		for _, q := range *shards {
-			add(q)
-		}
+	for _, addr := range t.target.addrs {
+		t.reach(addr)
 	}
 	t.mu.Lock()
-	for _, q := range t.queues {
-		add(q)
-	}
+	all := slices.Collect(maps.Values(t.queues))
 	t.mu.Unlock()
-	for _, addr := range t.target.addrs {
-		add(t.reach(addr))
-	}
-	var answering, away []*nodeQueue
-	for _, q := range order {
-		if q.outage() == nil {
-			answering = append(answering, q)
-		} else {
-			away = append(away, q)
+	masters, _ := t.masters()
+	rank := func(q *nodeQueue) int {
+		switch {
+		case q.outage() != nil:
+			return 2
+		case masters[q] == 0:
+			return 1
 		}
+		return 0
 	}
-	return append(answering, away...)
+	slices.SortFunc(all, func(a, b *nodeQueue) int { return cmp.Compare(rank(a), rank(b)) })
+	return all
 }
 
 // adopt puts each shard on the master of its slot.
@@ -260,18 +249,14 @@ func (t *topology) close() error {
 // and one for each request that must be alone.
 func (s *Store) group(batch []*shardRequest, groups []*scriptCall) []*scriptCall {
 	for _, r := range batch {
-		var c *scriptCall
-		for _, g := range groups {
-			if first := g.batch[0]; !r.alone && !first.alone && (first.shard == r.shard || !s.nodes.cluster) {
-				c = g
-				break
-			}
+		i := slices.IndexFunc(groups, func(c *scriptCall) bool {
+			first := c.batch[0]
+			return !r.alone && !first.alone && (first.shard == r.shard || !s.nodes.cluster)
+		})
+		if i < 0 {
+			i, groups = len(groups), append(groups, callPool.Get().(*scriptCall))
 		}
-		if c == nil {
-			c = callPool.Get().(*scriptCall)
-			groups = append(groups, c)
-		}
-		c.batch = append(c.batch, r)
+		groups[i].batch = append(groups[i].batch, r)
 	}
 	return groups
 }

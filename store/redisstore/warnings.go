@@ -65,13 +65,12 @@ func (s *Store) Warn(ctx context.Context, w *store.Warning) error {
 	if now := s.now(); now > 0 {
 		args = append(args, now)
 	}
-	var answer []int64
-	err = s.nodes.onMaster(ctx, keys[0], func(ctx context.Context, c commander) (err error) {
-		if answer, err = c.Eval(ctx, warnScript, keys, args...).Int64Slice(); err == nil && len(answer) != 2 {
-			err = errAnswer
-		}
-		return err
+	answer, err := onMaster(ctx, s.nodes, keys[0], func(ctx context.Context, c commander) ([]int64, error) {
+		return c.Eval(ctx, warnScript, keys, args...).Int64Slice()
 	})
+	if err == nil && len(answer) != 2 {
+		err = errAnswer
+	}
 	if err != nil {
 		return fmt.Errorf("adding a warning: %w", s.clean(err))
 	}
@@ -84,34 +83,25 @@ func (s *Store) Warn(ctx context.Context, w *store.Warning) error {
 
 // PendingWarnings returns the first warnings that are not delivered, at most max.
 func (s *Store) PendingWarnings(ctx context.Context, most int) ([]store.Warning, error) {
-	return s.readWarnings(ctx, "pending", most, byTime, func(ctx context.Context, c commander, key string) *redis.XMessageSliceCmd {
-		return c.XRangeN(ctx, key, "-", "+", int64(most))
-	})
+	return s.readWarnings(ctx, "pending", most, false)
 }
 
 // RecentWarnings returns the last warnings, the newest first, delivered or not: at most max,
 // and no more than 200.
 func (s *Store) RecentWarnings(ctx context.Context, most int) ([]store.Warning, error) {
-	most = min(most, maxRecent)
-	newest := func(a, b store.Warning) int { return byTime(b, a) }
-	return s.readWarnings(ctx, "recent", most, newest, func(ctx context.Context, c commander, key string) *redis.XMessageSliceCmd {
-		return c.XRevRangeN(ctx, key, "+", "-", int64(most))
-	})
+	return s.readWarnings(ctx, "recent", min(most, maxRecent), true)
 }
 
-func byTime(a, b store.Warning) int { return cmp.Compare(a.At, b.At) }
-
-// readWarnings returns the first warnings of all lists in an order. What is no warning is removed.
-func (s *Store) readWarnings(
-	ctx context.Context, key string, most int, order func(a, b store.Warning) int,
-	read func(context.Context, commander, string) *redis.XMessageSliceCmd,
-) (all []store.Warning, err error) {
+// readWarnings returns the first warnings of all lists, or the last with the newest first. What is
+// no warning is removed.
+func (s *Store) readWarnings(ctx context.Context, key string, most int, last bool) (all []store.Warning, err error) {
 	for list := range s.lists() {
-		var found []redis.XMessage
 		name := s.warnings(list, key)
-		err := s.nodes.onMaster(ctx, name, func(ctx context.Context, c commander) (err error) {
-			found, err = read(ctx, c, name).Result()
-			return err
+		found, err := onMaster(ctx, s.nodes, name, func(ctx context.Context, c commander) ([]redis.XMessage, error) {
+			if last {
+				return c.XRevRangeN(ctx, name, "+", "-", int64(most)).Result()
+			}
+			return c.XRangeN(ctx, name, "-", "+", int64(most)).Result()
 		})
 		if err != nil {
 			return nil, fmt.Errorf("reading the warnings: %w", s.clean(err))
@@ -131,34 +121,30 @@ func (s *Store) readWarnings(
 			all = append(all, w)
 		}
 	}
-	slices.SortStableFunc(all, order)
+	slices.SortStableFunc(all, func(a, b store.Warning) int {
+		if last {
+			a, b = b, a
+		}
+		return cmp.Compare(a.At, b.At)
+	})
 	return all[:min(most, len(all))], nil
 }
 
-// DeliveredWarnings removes warnings from those that are pending.
-func (s *Store) DeliveredWarnings(ctx context.Context, delivered []store.Warning) error {
-	places := map[int][]string{}
-	for i := range delivered {
-		number, id, _ := strings.Cut(delivered[i].Place, " ")
-		list, err := strconv.Atoi(number)
-		if err != nil || list < 0 || list >= s.lists() {
-			return fmt.Errorf("removing warnings: no list has the place %q", delivered[i].Place)
-		}
-		places[list] = append(places[list], id)
+// DeliveredWarning removes a warning from those that are pending.
+func (s *Store) DeliveredWarning(ctx context.Context, w *store.Warning) error {
+	number, id, _ := strings.Cut(w.Place, " ")
+	list, err := strconv.Atoi(number)
+	if err != nil || list < 0 || list >= s.lists() {
+		return fmt.Errorf("removing a warning: no list has the place %q", w.Place)
 	}
-	for list, ids := range places {
-		if err := s.remove(ctx, s.warnings(list, "pending"), ids...); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.remove(ctx, s.warnings(list, "pending"), id)
 }
 
-// remove removes entries of a list of warnings.
-func (s *Store) remove(ctx context.Context, list string, ids ...string) error {
-	err := s.nodes.onMaster(ctx, list, func(ctx context.Context, c commander) error { return c.XDel(ctx, list, ids...).Err() })
+// remove removes an entry of a list of warnings.
+func (s *Store) remove(ctx context.Context, list, id string) error {
+	_, err := onMaster(ctx, s.nodes, list, func(ctx context.Context, c commander) (int64, error) { return c.XDel(ctx, list, id).Result() })
 	if err != nil {
-		return fmt.Errorf("removing warnings: %w", s.clean(err))
+		return fmt.Errorf("removing a warning: %w", s.clean(err))
 	}
 	return nil
 }
@@ -167,9 +153,8 @@ func (s *Store) remove(ctx context.Context, list string, ids ...string) error {
 // a time. While it calls again in that time no other process does.
 func (s *Store) LeadWarnings(ctx context.Context, lasts time.Duration) (leads bool, err error) {
 	name := s.names.prefix + "warner"
-	err = s.nodes.onMaster(ctx, name, func(ctx context.Context, c commander) (err error) {
-		leads, err = c.Eval(ctx, leadScript, []string{name}, s.heartbeat.id, max(1, lasts.Milliseconds())).Bool()
-		return err
+	leads, err = onMaster(ctx, s.nodes, name, func(ctx context.Context, c commander) (bool, error) {
+		return c.Eval(ctx, leadScript, []string{name}, s.heartbeat.id, max(1, lasts.Milliseconds())).Bool()
 	})
 	if err != nil {
 		return false, fmt.Errorf("claiming the delivery of warnings: %w", s.clean(err))

@@ -490,11 +490,11 @@ func (p *plain) PendingWarnings(_ context.Context, most int) ([]store.Warning, e
 	return slices.Clone(p.pending[:min(most, len(p.pending))]), nil
 }
 
-func (p *plain) DeliveredWarnings(_ context.Context, delivered []store.Warning) error {
+func (p *plain) DeliveredWarning(_ context.Context, delivered *store.Warning) error {
 	if p.is("delivers warnings again") {
 		return nil
 	}
-	p.pending = slices.DeleteFunc(p.pending, func(w store.Warning) bool { return slices.Contains(delivered, w) })
+	p.pending = slices.DeleteFunc(p.pending, func(w store.Warning) bool { return w == *delivered })
 	return nil
 }
 

@@ -14,8 +14,8 @@ import (
 type Warnings interface {
 	// PendingWarnings returns the first warnings that are not delivered.
 	PendingWarnings(ctx context.Context, most int) ([]store.Warning, error)
-	// DeliveredWarnings removes warnings from those that are pending.
-	DeliveredWarnings(ctx context.Context, delivered []store.Warning) error
+	// DeliveredWarning removes a warning from those that are pending.
+	DeliveredWarning(ctx context.Context, w *store.Warning) error
 	// RecentWarnings returns the last warnings, the newest first.
 	RecentWarnings(ctx context.Context, most int) ([]store.Warning, error)
 }
@@ -179,8 +179,10 @@ func warnPending(t testing.TB, b Backend) {
 	if !slices.Equal(percents, []int{70, 71, 72}) {
 		t.Fatalf("pending are those at %v percent", percents)
 	}
-	if err := f.Warnings.DeliveredWarnings(t.Context(), []store.Warning{all[1], all[0]}); err != nil {
-		t.Fatal(err)
+	for _, i := range []int{1, 0} {
+		if err := f.Warnings.DeliveredWarning(t.Context(), &all[i]); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if percents, _ := pending(); !slices.Equal(percents, []int{72}) {
 		t.Errorf("after two were delivered those at %v percent are pending", percents)
