@@ -10,8 +10,7 @@ func newRulesImport() *cobra.Command {
 for each domain. Settings that have no counterpart or count differently are listed on standard error, with file and
 line. If a file cannot be converted, its errors are written like those of rules validate, no rules are written, and the
 exit code is 1. Files can also be arguments, without -f. No server is contacted.`,
-		Example: `  fluxgate rules import --from envoy-ratelimit -f ratelimit.yaml > rules.yaml
-  fluxgate rules import --from envoy-ratelimit --token-buckets -f config/ > rules.yaml`,
+		Example: "  fluxgate rules import --from envoy-ratelimit -f config/ > rules.yaml",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if files.format.format == "" {
 				return usage("name the format: --from %s", envoyFormat)
@@ -40,7 +39,5 @@ exit code is 1. Files can also be arguments, without -f. No server is contacted.
 	}
 	files.flag(cmd)
 	files.formatFlag(cmd)
-	cmd.Flags().BoolVar(&files.envoy.TokenBuckets, "token-buckets", false,
-		"write token buckets, which refill evenly, instead of counters that restart with each unit")
 	return cmd
 }

@@ -15,7 +15,7 @@ func TestRulesImport(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no cases: %v", err)
 	}
-	cases := map[string][]string{"buckets": {"--token-buckets", folder + "units.yaml"}, "refused": {folder + "refused/limits.yaml", folder + "units.yaml"}}
+	cases := map[string][]string{"refused": {folder + "refused/limits.yaml", folder + "units.yaml"}}
 	for _, file := range files {
 		cases[strings.TrimSuffix(filepath.Base(file), ".yaml")] = []string{filepath.ToSlash(file)}
 	}

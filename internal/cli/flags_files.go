@@ -20,7 +20,6 @@ type fileFlags struct {
 	names  []string
 	within string
 	format formatFlag // empty means rules of FluxGate
-	envoy  envoyrules.Options
 }
 
 func (f *fileFlags) flag(cmd *cobra.Command) {
@@ -44,7 +43,7 @@ func (f *fileFlags) parser(cmd *cobra.Command) parseFunc {
 	if f.format.format == "" {
 		return nil
 	}
-	return envoyrules.Parser(f.envoy, func(n envoyrules.Remark) { printf(cmd.ErrOrStderr(), "%s\n", n) })
+	return envoyrules.Parser(func(n envoyrules.Remark) { printf(cmd.ErrOrStderr(), "%s\n", n) })
 }
 
 // readOrReport is read for commands about errors: they are written as they are, for

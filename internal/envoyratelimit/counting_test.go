@@ -69,7 +69,7 @@ func (c *comparison) sequence(seed uint64) {
 		c.Fatal(err)
 	}
 	c.original.SetConfig(fixedConfig{theirs.config}, false)
-	set, _, err := envoyrules.Parse("a.yaml", c.text, envoyrules.Options{})
+	set, _, err := envoyrules.Parse("a.yaml", c.text)
 	if err != nil {
 		c.Fatal(err)
 	}

@@ -31,7 +31,7 @@ func TestLookup(t *testing.T) {
 		g := generator{Rand: rand.New(rand.NewPCG(seed, 16)), sharing: seed%2 == 0}
 		text := g.configuration()
 		theirs, refusal := loadOriginal(text)
-		set, _, err := envoyrules.Parse("a.yaml", text, envoyrules.Options{})
+		set, _, err := envoyrules.Parse("a.yaml", text)
 		if (refusal == nil) != (err == nil) {
 			t.Fatalf("envoyproxy/ratelimit says %v\nwe say %v\nof %s", refusal, err, text)
 		}
@@ -84,7 +84,7 @@ descriptors:
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, _, err := envoyrules.Parse("a.yaml", text, envoyrules.Options{})
+	set, _, err := envoyrules.Parse("a.yaml", text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +262,7 @@ func TestDifferences(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, _, err := envoyrules.Parse("a.yaml", text, envoyrules.Options{})
+	set, _, err := envoyrules.Parse("a.yaml", text)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,8 +52,8 @@ func (e *Error) Error() string {
 
 // Convert returns the rule set of a domain, and notes on differences from
 // envoyproxy/ratelimit, at most 100. The error is an [*Error].
-func Convert(d *Domain, o Options) (*rules.Set, []Note, error) {
-	c := converter{options: o}
+func Convert(d *Domain) (*rules.Set, []Note, error) {
+	var c converter
 	set := c.domain(d)
 	if len(c.problems) > 0 {
 		return nil, c.notes, &Error{Domain: d.Domain, Problems: c.problems}
@@ -62,10 +62,9 @@ func Convert(d *Domain, o Options) (*rules.Set, []Note, error) {
 }
 
 type converter struct {
-	options Options
-	rules   []rules.Rule
-	limits  []*RateLimit // of the rules
-	places  []string     // of the descriptors of the rules
+	rules  []rules.Rule
+	limits []*RateLimit // of the rules
+	places []string     // of the descriptors of the rules
 	findings
 	descriptors, excepted int
 }

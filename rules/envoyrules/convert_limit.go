@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/fluxgate/fluxgate/internal/printable"
 	"github.com/fluxgate/fluxgate/rules"
@@ -51,24 +50,23 @@ func (c *converter) shareThreshold(r *rules.Rule, path []entry, place string) {
 func (c *converter) amount(r *rules.Rule, d *Descriptor, place string) {
 	limit := d.RateLimit
 	switch {
-	case d.ShadowMode || d.QuotaMode && c.options.TokenBuckets:
+	case d.ShadowMode:
 		r.Mode = rules.ModeShadow
 	case d.QuotaMode:
 		r.Mode = rules.ModeAlternative
 	}
-	switch u, known := units[strings.ToLower(limit.Unit)]; {
+	unit := strings.ToLower(limit.Unit)
+	switch difference, known := units[unit]; {
 	case limit.Unlimited:
 		r.Action, r.Mode, r.Scope, r.KeyFields = rules.ActionAllow, "", "", nil
 	case limit.RequestsPerUnit == 0:
 		r.Action, r.Scope, r.KeyFields = rules.ActionDeny, "", nil
 	case !known: // refused already
-	case c.options.TokenBuckets:
-		r.Bands = []rules.Band{{Capacity: int64(limit.RequestsPerUnit), Refill: u.length}}
 	default:
-		if u.difference != "" {
-			c.note(place+".rate_limit.unit", "%s", u.difference)
+		if difference != "" {
+			c.note(place+".rate_limit.unit", "%s", difference)
 		}
-		r.Bands = []rules.Band{{Kind: rules.Quota, Capacity: int64(limit.RequestsPerUnit), Period: u.period}}
+		r.Bands = []rules.Band{{Kind: rules.Quota, Capacity: int64(limit.RequestsPerUnit), Period: rules.Period(unit)}}
 		r.CountRefused = true
 	}
 	if d.QuotaMode && r.Mode == rules.ModeShadow {
@@ -76,21 +74,12 @@ func (c *converter) amount(r *rules.Rule, d *Descriptor, place string) {
 	}
 }
 
-// unit is a unit of time.
-type unit struct {
-	period     rules.Period
-	length     time.Duration // in envoyproxy/ratelimit
-	difference string        // of the period to the unit
-}
-
-var units = map[string]unit{
-	"second": {period: "second", length: time.Second},
-	"minute": {period: "minute", length: time.Minute},
-	"hour":   {period: "hour", length: time.Hour},
-	"day":    {period: "day", length: 24 * time.Hour},
-	"week":   {"week", 7 * 24 * time.Hour, "begins on Monday in UTC, not on Thursday as in envoyproxy/ratelimit"},
-	"month":  {"month", 30 * 24 * time.Hour, "is the month of the calendar in UTC, not 30 days as in envoyproxy/ratelimit"},
-	"year":   {"year", 365 * 24 * time.Hour, "is the year of the calendar in UTC, not 365 days as in envoyproxy/ratelimit"},
+// units are the periods of limits, with what differs from envoyproxy/ratelimit.
+var units = map[string]string{
+	"second": "", "minute": "", "hour": "", "day": "",
+	"week":  "begins on Monday in UTC, not on Thursday as in envoyproxy/ratelimit",
+	"month": "is the month of the calendar in UTC, not 30 days as in envoyproxy/ratelimit",
+	"year":  "is the year of the calendar in UTC, not 365 days as in envoyproxy/ratelimit",
 }
 
 // checkLimit refuses what envoyproxy/ratelimit refuses.

@@ -52,10 +52,3 @@ const (
 	// AttributeMetadata is the metadata.
 	AttributeMetadata = "envoy.metadata"
 )
-
-// Options configure the conversion of limits to rules.
-type Options struct {
-	// TokenBuckets makes token buckets, which refill evenly, instead of counters
-	// that restart with each unit.
-	TokenBuckets bool
-}

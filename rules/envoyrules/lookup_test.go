@@ -4,7 +4,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
@@ -28,7 +27,7 @@ func newEngine(t *testing.T, file string) *fluxgate.Engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set := parse(t, string(text), envoyrules.Options{})
+	set := parse(t, string(text))
 	store, err := memstore.New(memstore.Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -129,25 +128,6 @@ func TestShareThreshold(t *testing.T) {
 		if got := remaining(c.descriptor); got != c.want {
 			t.Errorf("%s: %d remain, want %d", c.descriptor, got, c.want)
 		}
-	}
-}
-
-// With token buckets the rate is the same.
-func TestTokenBuckets(t *testing.T) {
-	text, err := os.ReadFile("testdata/units.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 30 * 24 * time.Hour, 365 * 24 * time.Hour}
-	i := 0
-	for r := range parse(t, string(text), envoyrules.Options{TokenBuckets: true}).Rules() {
-		if got := r.Bands[0]; got != (rules.Band{Capacity: int64(i + 1), Refill: want[i]}) {
-			t.Errorf("%s: %+v, want %d in %s", r.ID, got, i+1, want[i])
-		}
-		i++
-	}
-	if i != len(want) {
-		t.Errorf("%d rules", i)
 	}
 }
 

@@ -2,7 +2,6 @@ package envoyrules
 
 import (
 	"cmp"
-	"errors"
 	"log/slog"
 	"slices"
 
@@ -17,8 +16,8 @@ type Remark = filerules.Problem
 // Open returns a source of a file, or of a folder of files with one domain each. Notes of
 // [Parse] are logged as warnings each time that a file has changed. config is that of
 // package filerules, whose Parse is replaced.
-func Open(path string, o Options, config filerules.Config, log *slog.Logger) (*filerules.Source, error) {
-	config.Parse = Parser(o, func(n Remark) {
+func Open(path string, config filerules.Config, log *slog.Logger) (*filerules.Source, error) {
+	config.Parse = Parser(func(n Remark) {
 		log.Warn("envoyproxy/ratelimit configuration: "+n.Message, "file", n.File, "line", n.Line, "place", n.Place)
 	})
 	return filerules.Open(path, config)
@@ -26,9 +25,9 @@ func Open(path string, o Options, config filerules.Config, log *slog.Logger) (*f
 
 // Parser returns [Parse] in the form of [filerules.Config], with a function that gets the
 // notes.
-func Parser(o Options, note func(Remark)) func(name string, data []byte) ([]*rules.Set, error) {
+func Parser(note func(Remark)) func(name string, data []byte) ([]*rules.Set, error) {
 	return func(name string, data []byte) ([]*rules.Set, error) {
-		set, notes, err := Parse(name, data, o)
+		set, notes, err := Parse(name, data)
 		for _, n := range notes {
 			note(n)
 		}
@@ -42,7 +41,7 @@ func Parser(o Options, note func(Remark)) func(name string, data []byte) ([]*rul
 // Parse converts the text of one file, which has one domain, and returns notes on
 // differences from envoyproxy/ratelimit. The error is a [*filerules.Error] with the lines
 // of all problems.
-func Parse(name string, data []byte, o Options) (*rules.Set, []Remark, error) {
+func Parse(name string, data []byte) (*rules.Set, []Remark, error) {
 	file, flaws := yamltree.Read(name, data)
 	switch {
 	case len(flaws) > 0:
@@ -59,28 +58,21 @@ func Parse(name string, data []byte, o Options) (*rules.Set, []Remark, error) {
 	if len(problems) > 0 {
 		return nil, nil, filerules.NewError("", problems)
 	}
-	return parse(file, file.Documents[0], o)
+	return parse(file, file.Documents[0])
 }
 
-func parse(file *yamltree.File, root *yamltree.Node, o Options) (*rules.Set, []Remark, error) {
+func parse(file *yamltree.File, root *yamltree.Node) (*rules.Set, []Remark, error) {
 	var r reader
 	domain := r.domain(root)
-	notes, refused := r.notes, r.problems
+	c := converter{findings: r.findings}
 	var set *rules.Set
-	if len(refused) == 0 {
-		var more []Note
-		var err error
-		set, more, err = Convert(domain, o)
-		notes = append(notes, more...)
-		var invalid *Error
-		if errors.As(err, &invalid) {
-			refused = invalid.Problems
-		}
+	if len(c.problems) == 0 {
+		set = c.domain(domain)
 	}
-	if len(refused) > 0 {
-		return nil, nil, filerules.NewError(RuleSetID(domain.Domain), locate(file, root, refused))
+	if len(c.problems) > 0 {
+		return nil, nil, filerules.NewError(RuleSetID(domain.Domain), locate(file, root, c.problems))
 	}
-	return set, locate(file, root, notes), nil
+	return set, locate(file, root, c.notes), nil
 }
 
 // locate returns notes with their lines, in the order of the file.

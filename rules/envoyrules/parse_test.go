@@ -14,9 +14,9 @@ import (
 	"github.com/fluxgate/fluxgate/rules/filerules"
 )
 
-func parse(t testing.TB, text string, o envoyrules.Options) *rules.Set {
+func parse(t testing.TB, text string) *rules.Set {
 	t.Helper()
-	set, _, err := envoyrules.Parse("a.yaml", []byte(text), o)
+	set, _, err := envoyrules.Parse("a.yaml", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func TestParse_Refused(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, _, err = envoyrules.Parse(filepath.ToSlash(file), data, envoyrules.Options{})
+			_, _, err = envoyrules.Parse(filepath.ToSlash(file), data)
 			var problems *filerules.Error
 			var invalid *rules.ValidationError
 			if !errors.As(err, &problems) || !errors.As(err, &invalid) {
@@ -61,7 +61,7 @@ func TestParse_Replaces(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, notes, err := envoyrules.Parse("replaces.yaml", data, envoyrules.Options{})
+	set, notes, err := envoyrules.Parse("replaces.yaml", data)
 	if err != nil || set.Len() != 2 || len(notes) != 1 || notes[0].Line != 13 {
 		t.Fatalf("%v rules, %v, %v", set, notes, err)
 	}
@@ -105,7 +105,7 @@ func TestParse_Hostile(t *testing.T) {
 		"aliases": {"domain: &a a\ndescriptors: [*a, *a, *a]\n", "anchors are not supported"},
 	} {
 		start := time.Now()
-		_, _, err := envoyrules.Parse("a.yaml", []byte(c.text), envoyrules.Options{})
+		_, _, err := envoyrules.Parse("a.yaml", []byte(c.text))
 		if err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: Parse says %v, want %q", name, err, c.says)
 		}

@@ -33,7 +33,7 @@ func write(t testing.TB, content string, path ...string) {
 
 func open(t testing.TB, path string, log *slog.Logger) *filerules.Source {
 	t.Helper()
-	source, err := envoyrules.Open(path, envoyrules.Options{}, filerules.Config{Settle: time.Millisecond}, log)
+	source, err := envoyrules.Open(path, filerules.Config{Settle: time.Millisecond}, log)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -75,7 +75,7 @@ func (c *content) convert(packed *anypb.Any) (config *pb.RateLimitConfig, versio
 	domain, err := domainOf(config)
 	var notes []envoyrules.Note
 	if err == nil {
-		version.RuleSet, notes, err = envoyrules.Convert(domain, envoyrules.Options{})
+		version.RuleSet, notes, err = envoyrules.Convert(domain)
 	}
 	if err == nil {
 		version.Revision, err = rules.ContentRevision(version.RuleSet)
