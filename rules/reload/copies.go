@@ -5,18 +5,16 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// copies are the last good versions of rule sets, one file each. They have users
-// and digests of API keys, so only the owner can read them.
-type copies struct {
-	root *os.Root // nil: none are kept
-}
+// copies is the folder of the last good versions of rule sets, one file each. Empty means that
+// none are kept. They have users and digests of API keys, so only the owner can read them.
+type copies string
 
 // copyFile is the content of a file.
 type copyFile struct {
@@ -29,28 +27,21 @@ type copyFile struct {
 // maxCopy is more than the JSON of any rule set needs.
 const maxCopy = 2 * rules.MaxDocument
 
-func openCopies(folder string) (*copies, error) {
-	if folder == "" {
-		return &copies{}, nil
+// create creates the folder.
+func (c copies) create() error {
+	if c == "" {
+		return nil
 	}
-	err := os.MkdirAll(folder, 0o700)
-	var root *os.Root
-	if err == nil {
-		root, err = os.OpenRoot(folder)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("opening the folder for copies: %w", err)
-	}
-	return &copies{root: root}, nil
+	return os.MkdirAll(string(c), 0o700)
 }
 
-// name returns the file name of a rule set. An id has no separators, and the
-// extension prevents names such as "..".
-func (c *copies) name(id string) string { return id + ".rules.json" }
+// path returns the file of a rule set. An id has no separators, and the extension prevents
+// names such as "..".
+func (c copies) path(id string) string { return filepath.Join(string(c), id+".rules.json") }
 
 // save writes a copy atomically.
-func (c *copies) save(v *rules.Version) error {
-	if c.root == nil {
+func (c copies) save(v *rules.Version) error {
+	if c == "" {
 		return nil
 	}
 	document, err := json.Marshal(v.RuleSet)
@@ -64,33 +55,27 @@ func (c *copies) save(v *rules.Version) error {
 	if err != nil {
 		return err
 	}
-	name := c.name(v.RuleSet.ID())
-	// Two processes that share the folder must not share the file they write.
-	temporary := fmt.Sprintf(".%s.%d", name, os.Getpid())
-	if err := c.write(temporary, text); err != nil {
-		_ = c.root.Remove(temporary)
-		return err
-	}
-	return c.root.Rename(temporary, name)
-}
-
-func (c *copies) write(name string, text []byte) error {
-	_ = c.root.Remove(name) // a killed process may have left one
-	file, err := c.root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	file, err := os.CreateTemp(string(c), ".copy-*") // which only the owner can read
 	if err != nil {
 		return err
 	}
 	_, err = file.Write(text)
-	return errors.Join(err, file.Sync(), file.Close())
+	if err = errors.Join(err, file.Sync(), file.Close()); err == nil {
+		err = os.Rename(file.Name(), c.path(v.RuleSet.ID()))
+	}
+	if err != nil {
+		_ = os.Remove(file.Name())
+	}
+	return err
 }
 
 // load reads a copy, or returns [fs.ErrNotExist] if there is none. The file is untrusted
 // input.
-func (c *copies) load(id string) (*rules.Version, error) {
-	if c.root == nil {
+func (c copies) load(id string) (*rules.Version, error) {
+	if c == "" {
 		return nil, fs.ErrNotExist
 	}
-	info, err := c.root.Stat(c.name(id))
+	info, err := os.Stat(c.path(id))
 	if err == nil && info.Size() > maxCopy {
 		err = errors.New("the file is too large")
 	}
@@ -98,7 +83,7 @@ func (c *copies) load(id string) (*rules.Version, error) {
 		return nil, err
 	}
 	var f copyFile
-	text, err := c.root.ReadFile(c.name(id))
+	text, err := os.ReadFile(c.path(id))
 	if err == nil {
 		err = json.Unmarshal(text, &f)
 	}
@@ -112,14 +97,8 @@ func (c *copies) load(id string) (*rules.Version, error) {
 }
 
 // remove removes the copy of a deleted rule set.
-func (c *copies) remove(id string) {
-	if c.root != nil {
-		_ = c.root.Remove(c.name(id)) // a remaining copy is not used, because the source reports the deletion
-	}
-}
-
-func (c *copies) close() {
-	if c.root != nil {
-		_ = c.root.Close()
+func (c copies) remove(id string) {
+	if c != "" {
+		_ = os.Remove(c.path(id)) // a remaining copy is not used, because the source reports the deletion
 	}
 }

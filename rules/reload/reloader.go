@@ -26,7 +26,7 @@ type Reloader struct {
 	source rules.Source
 	config Config
 	sets   *ruleSets
-	copies *copies
+	copies copies
 	hints  *pendingids.Set // of rule sets that may have changed
 	counts counters
 	// unknown throttles log lines about ids that callers may have invented,
@@ -58,9 +58,9 @@ func Start(ctx context.Context, source rules.Source, config Config) (*Reloader, 
 	if err != nil {
 		return nil, fmt.Errorf("reloading rules: %w", err)
 	}
-	copies, err := openCopies(config.Copies)
-	if err != nil {
-		return nil, fmt.Errorf("reloading rules: %w", err)
+	copies := copies(config.Copies)
+	if err := copies.create(); err != nil {
+		return nil, fmt.Errorf("reloading rules: creating the folder for copies: %w", err)
 	}
 	r := &Reloader{
 		source: source, config: config, sets: newRuleSets(config.MaxRuleSets), copies: copies,
@@ -170,9 +170,7 @@ func (r *Reloader) Loading(id string) bool {
 
 // Close ends the reloading. Loaded rule sets stay in effect.
 func (r *Reloader) Close() error {
-	if r.work.Close() {
-		r.copies.close()
-	}
+	r.work.Close()
 	return nil
 }
 
