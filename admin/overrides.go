@@ -23,12 +23,8 @@ const MaxOverrides = 10_000
 type OverrideErrors map[int]error
 
 func (e OverrideErrors) Error() string {
-	for i := range MaxOverrides {
-		if e[i] != nil {
-			return fmt.Sprintf("%d overrides are not valid, the first is override %d: %v", len(e), i, e[i])
-		}
-	}
-	return "no override is wrong"
+	first := slices.Min(slices.Collect(maps.Keys(e)))
+	return fmt.Sprintf("%d overrides are not valid, the first is override %d: %v", len(e), first, e[first])
 }
 
 func (e OverrideErrors) problem() *Problem {
@@ -222,28 +218,22 @@ func (c *Client) ListOverrides(ctx context.Context, ruleSet, after string, limit
 		query.Set("after", after)
 	}
 	answer, err := fetch[struct {
-		Overrides []map[string]any `json:"overrides"`
+		Overrides []rules.Override `json:"overrides"`
 		Next      string           `json:"next"`
 	}](ctx, c, &call{method: http.MethodGet, path: ruleSetPath(ruleSet, "overrides"), query: query})
-	if err != nil {
-		return page, err
+	if err == nil {
+		page.Overrides, page.Next = answer.Overrides, answer.Next
 	}
-	page.Next, page.Overrides = answer.Next, make([]rules.Override, len(answer.Overrides))
-	for i, doc := range answer.Overrides {
-		if page.Overrides[i], err = rules.DecodeOverride(doc); err != nil {
-			return page, fmt.Errorf("%w: %w", ErrNotAPI, err)
-		}
-	}
-	return page, nil
+	return page, err
 }
 
 // Override implements [Operator].
 func (c *Client) Override(ctx context.Context, ruleSet, id string) (rules.Override, error) {
-	doc, err := fetch[map[string]any](ctx, c, &call{method: http.MethodGet, path: ruleSetPath(ruleSet, "overrides", id)})
+	o, err := fetch[rules.Override](ctx, c, &call{method: http.MethodGet, path: ruleSetPath(ruleSet, "overrides", id)})
 	if err != nil {
 		return rules.Override{}, err
 	}
-	return rules.DecodeOverride(*doc)
+	return *o, nil
 }
 
 // PutOverrides implements [Operator].

@@ -129,12 +129,12 @@ func (e *OverrideConflictError) Error() string {
 // Times is a factor with three decimal places, in thousandths.
 type Times int64
 
-// ParseTimes reads a decimal above 0 with at most three places.
+// ParseTimes reads a decimal above 0 with at most three places. Its error does not show s.
 func ParseTimes(s string) (Times, error) {
 	whole, places, dot := strings.Cut(s, ".")
 	n, err := strconv.ParseUint(whole+(places + "000")[:3], 10, 63)
 	if err != nil || n == 0 || len(places) > 3 || dot && places == "" || whole == "" {
-		return 0, fmt.Errorf("times must be a number above 0 with at most three decimal places, such as 1.5, not %s", printable.Quote(s))
+		return 0, errors.New("must be a number above 0 with at most three decimal places, such as 1.5")
 	}
 	return Times(n), nil
 }

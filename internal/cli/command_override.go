@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 
@@ -40,7 +41,7 @@ func (f *overrideFlags) flags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "check the change, and change nothing")
 }
 
-// change checks all overrides that read returns, and then writes or deletes them.
+// change checks all overrides of the rule set that read returns, and then writes or deletes them.
 func (f *overrideFlags) change(
 	cmd *cobra.Command, done string, read func(context.Context, admin.Operator) ([]rules.Override, error),
 ) error {
@@ -52,7 +53,7 @@ func (f *overrideFlags) change(
 		if err != nil {
 			return err
 		}
-		if err := putOverrides(ctx, operator, changes, true); err != nil {
+		if err := f.put(ctx, operator, changes, true); err != nil {
 			return err
 		}
 		if f.dryRun {
@@ -63,7 +64,7 @@ func (f *overrideFlags) change(
 		if err := f.confirm.confirm(cmd, fmt.Sprintf("Write %s %s?", count(len(changes), "override"), f.target.place)); err != nil {
 			return err
 		}
-		if err := putOverrides(ctx, operator, changes, false); err != nil {
+		if err := f.put(ctx, operator, changes, false); err != nil {
 			return err
 		}
 		printf(cmd.OutOrStdout(), "%s %s; other servers follow within seconds\n", count(len(changes), "override"), done)
@@ -71,28 +72,22 @@ func (f *overrideFlags) change(
 	})
 }
 
-// putOverrides writes the overrides of each rule set, or only checks them.
-func putOverrides(ctx context.Context, operator admin.Operator, changes []rules.Override, dryRun bool) error {
-	sets := map[string][]rules.Override{}
-	for _, o := range changes {
-		sets[o.RuleSetID] = append(sets[o.RuleSetID], o)
-	}
-	for _, id := range slices.Sorted(maps.Keys(sets)) {
-		for part := range slices.Chunk(sets[id], admin.MaxOverrides) {
-			err := checkNumbers(ctx, operator, id, part)
-			if err == nil {
-				_, err = operator.PutOverrides(ctx, id, part, dryRun)
-			}
-			problem := admin.ProblemOf(err)
-			switch {
-			case err == nil:
-			case problem != nil && len(problem.Errors) > 0:
-				return errors.New(describeOverrides(problem, part))
-			case !dryRun && problem == nil && uncertain(err):
-				return fmt.Errorf("%s: %w\nthe change may have been made: check fluxgate override list before you try again", id, err)
-			default:
-				return fmt.Errorf("%s: %w", id, err)
-			}
+// put writes overrides, or only checks them.
+func (f *overrideFlags) put(ctx context.Context, operator admin.Operator, changes []rules.Override, dryRun bool) error {
+	for part := range slices.Chunk(changes, admin.MaxOverrides) {
+		err := checkNumbers(ctx, operator, f.ruleSet, part)
+		if err == nil {
+			_, err = operator.PutOverrides(ctx, f.ruleSet, part, dryRun)
+		}
+		problem := admin.ProblemOf(err)
+		switch {
+		case err == nil:
+		case problem != nil && len(problem.Errors) > 0:
+			return errors.New(describeOverrides(problem, part))
+		case !dryRun && problem == nil && uncertain(err):
+			return fmt.Errorf("%s: %w\nthe change may have been made: check fluxgate override list before you try again", f.ruleSet, err)
+		default:
+			return fmt.Errorf("%s: %w", f.ruleSet, err)
 		}
 	}
 	return nil
@@ -104,13 +99,13 @@ func checkNumbers(ctx context.Context, operator admin.Operator, ruleSet string, 
 	if !slices.ContainsFunc(changes, func(o rules.Override) bool { return len(o.Bands) > 0 }) {
 		return nil
 	}
-	byID, err := rulesByID(ctx, operator, ruleSet)
+	version, err := operator.Load(ctx, ruleSet)
 	if err != nil {
 		return err
 	}
 	wrong := admin.OverrideErrors{}
 	for i, o := range changes {
-		if rule := byID[o.RuleID]; rule != nil && len(o.Bands) > 0 {
+		if rule, ok := version.RuleSet.Rule(o.RuleID); ok && len(o.Bands) > 0 {
 			if _, err := rule.Overridden(0, o.Bands); err != nil {
 				wrong[i] = err
 			}
@@ -122,17 +117,44 @@ func checkNumbers(ctx context.Context, operator admin.Operator, ruleSet string, 
 	return nil
 }
 
-// rulesByID returns the current rules of a rule set.
-func rulesByID(ctx context.Context, operator admin.Operator, ruleSet string) (map[string]*rules.Rule, error) {
-	version, err := operator.Load(ctx, ruleSet)
-	if err != nil {
-		return nil, err
+func newOverrideApply() *cobra.Command {
+	var f overrideFlags
+	var file string
+	cmd := &cobra.Command{
+		Use: "apply -f FILE", Short: "Write the overrides of a CSV file", Args: noArgs,
+		Long: `Check the overrides of a CSV file, ask for confirmation, and write them. The first line names the columns: rule, times
+or bands (JSON, with money such as "500 USD"), until, reason, and a column for each part of a caller: ip, userId,
+apiKey, header:NAME, attr:NAME and so on. All are checked before one is written. Overrides that are not in the file
+stay unchanged.`,
+		Example: `  fluxgate override apply -f overrides.csv --dry-run
+  fluxgate override apply -f overrides.csv --yes`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			in := cmd.InOrStdin()
+			switch file {
+			case "":
+				return usage("name the overrides: -f FILE, or -f - for standard input")
+			case "-":
+			default:
+				opened, err := os.Open(file) //nolint:gosec // the file that the caller names
+				if err != nil {
+					return err
+				}
+				defer func() { _ = opened.Close() }() // it was only read
+				in = opened
+			}
+			return f.change(cmd, "written", func(context.Context, admin.Operator) ([]rules.Override, error) {
+				all, err := rules.ParseOverrides(in, f.ruleSet)
+				if err != nil {
+					err = fmt.Errorf("%s: %w", file, err)
+				}
+				return all, err
+			})
+		},
 	}
-	byID := map[string]*rules.Rule{}
-	for i := range version.RuleSet.Len() {
-		byID[version.RuleSet.At(i).ID] = version.RuleSet.At(i)
-	}
-	return byID, nil
+	f.flags(cmd)
+	f.confirm.flag(cmd)
+	cmd.Flags().StringVarP(&file, "file", "f", "", "the CSV file, or - for standard input")
+	return cmd
 }
 
 // describeOverrides says which changes are not valid.

@@ -24,8 +24,11 @@ func newOverrideList() *cobra.Command {
 			return from.runRuleSet(cmd, &ruleSet, func(ctx context.Context, operator admin.Operator) error {
 				found, err := listOverrides(ctx, operator, ruleSet)
 				return from.show(cmd, found, err, func(out io.Writer) {
-					byID, _ := rulesByID(ctx, operator, ruleSet) // without them numbers have no unit
-					if writeOverrides(out, found, byID); len(found) == 0 {
+					set := &rules.Set{} // without its rules numbers have no unit
+					if version, err := operator.Load(ctx, ruleSet); err == nil {
+						set = version.RuleSet
+					}
+					if writeOverrides(out, found, set); len(found) == 0 {
 						printf(out, "%s has no overrides\n", ruleSet)
 					}
 				})
@@ -54,7 +57,7 @@ func listOverrides(ctx context.Context, operator admin.Operator, ruleSet string)
 	}
 }
 
-func writeOverrides(out io.Writer, overrides []rules.OverrideDocument, byID map[string]*rules.Rule) {
+func writeOverrides(out io.Writer, overrides []rules.OverrideDocument, set *rules.Set) {
 	t := table{columns: []string{"ENDS", "RULE", "CALLER", "NUMBERS", "BY", "WHY", "ID"}, optional: map[string]string{"WHY": none}}
 	for i := range overrides {
 		o := &overrides[i]
@@ -62,11 +65,8 @@ func writeOverrides(out io.Writer, overrides []rules.OverrideDocument, byID map[
 		if o.Until != nil && o.Until.Before(time.Now()) {
 			ends += " (ended)"
 		}
-		measure := ""
-		if rule := byID[o.Rule]; rule != nil {
-			measure = rule.Measure()
-		}
-		t.add(ends, o.Rule, callerText(o.Identity), numbersText(o.Times, o.Bands, measure), o.Author, o.Reason, o.ID)
+		rule, _ := set.Rule(o.Rule)
+		t.add(ends, o.Rule, callerText(o.Identity), numbersText(o.Times, o.Bands, rule.Measure()), o.Author, o.Reason, o.ID)
 	}
 	t.write(out)
 }

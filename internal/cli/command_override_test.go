@@ -75,7 +75,7 @@ func TestOverride_Refused(t *testing.T) {
 				{command: "override list --rule-set a/b", code: exitUsage, stderr: "not a rule set id"},
 				{command: "override set --caller userId=acme --times 2", code: exitUsage, stderr: "--rule is required"},
 				{command: "override set --rule per-user --caller userId=acme", code: exitUsage, stderr: "use either --times or --bands"},
-				{command: "override set --rule per-user --caller userId=acme --times two", code: exitUsage, stderr: "times must be a number above 0"},
+				{command: "override set --rule per-user --caller userId=acme --times two", code: exitUsage, stderr: "--times: must be a number above 0"},
 				{command: `override set --rule per-user --caller userId=acme --bands [{"capacity":7,"refil":"1h"}]`, code: exitUsage, stderr: "--bands: bands[0].refil"},
 				{command: "override set --rule per-user --caller userId=acme --times 2 --for 1h --until 2099-01-31T00:00:00Z", code: exitUsage, stderr: "use either --for"},
 				{command: "override set --rule per-user --caller userId=acme --times 2 --until tomorrow", code: exitUsage, stderr: "--until: must be a moment such as"},
@@ -103,7 +103,7 @@ func TestOverrideApply(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			const checked, written = "10001 overrides checked", "10001 overrides written; other servers follow within seconds"
 			at.runLines(t, folder, []line{
-				{command: "override apply -f FOLDER/wrong.csv --yes", code: exitError, stderr: "line 3, column times: must be a number above 0"},
+				{command: "override apply -f FOLDER/wrong.csv --yes", code: exitError, stderr: "line 3: column times: must be a number above 0"},
 				{command: "override apply -f FOLDER/unfit.csv --yes", code: exitError,
 					stderr: "1 overrides are not valid. Nothing was changed.\n  override 2 (per-user, ip 192.0.2.1, userId bob): the identity has other parts"},
 				{command: "override apply -f FOLDER/none.csv", code: exitError, stderr: "no such file"},
@@ -112,7 +112,7 @@ func TestOverrideApply(t *testing.T) {
 				{command: "override list", stdout: "api-limits has no overrides"},
 				{command: "override apply -f FOLDER/customers.csv", stdin: &terminal{answer: "y\n"}, stdout: written,
 					stderr: "Write 10001 overrides PLACE?"},
-				{command: "override apply -f - --yes", stdin: strings.NewReader("ruleSet,rule,userId,times\napi-limits,per-user,customer-7,99\n"),
+				{command: "override apply -f - --yes", stdin: strings.NewReader("rule,userId,times\nper-user,customer-7,99\n"),
 					stdout: "1 override written; other servers follow within seconds"},
 			})
 			all := at.mustCall(t, "override", "list")
@@ -193,7 +193,7 @@ func TestOverride_Examples(t *testing.T) {
 func TestOverrideList_Ended(t *testing.T) {
 	past, next := time.Now().Add(-time.Minute), time.Now().Add(time.Minute)
 	var out strings.Builder
-	writeOverrides(&out, []rules.OverrideDocument{{ID: "a", Rule: "r", Times: 2000, Until: &past}, {ID: "b", Rule: "r", Times: 2000, Until: &next}}, nil)
+	writeOverrides(&out, []rules.OverrideDocument{{ID: "a", Rule: "r", Times: 2000, Until: &past}, {ID: "b", Rule: "r", Times: 2000, Until: &next}}, &rules.Set{})
 	if got := tidy(out.String()); !strings.Contains(got, "MOMENT (ended) r all callers 2 times - a\nMOMENT r all callers 2 times - b") {
 		t.Error(got)
 	}
@@ -234,7 +234,7 @@ func TestOverride_Money(t *testing.T) {
 					`  override 1 (budget, userId acme): band 0 is in EUR, but the rule counts "usd": set its cost to eur, or write a whole number`},
 				{command: "override apply --yes -f FOLDER/tokens.csv", code: exitError, stderr: `band 0 is in USD, but the rule counts "tokens"`},
 				{command: "override apply --yes -f FOLDER/decimals.csv", code: exitError,
-					stderr: `line 2, column bands: bands[0].capacity: must have at most 2 decimals in USD, not "600.001 USD"`},
+					stderr: `line 2: column bands: bands[0].capacity: must have at most 2 decimals in USD, not "600.001 USD"`},
 				{command: "override apply --yes -f FOLDER/nope.csv", code: exitError, stderr: "there is no such rule"},
 				{command: "override list", stdout: "api-limits has no overrides"},
 				{command: "override apply --yes -f FOLDER/right.csv", stdout: written},
