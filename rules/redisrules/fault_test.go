@@ -120,7 +120,7 @@ func TestKeys_ResetOfBuckets(t *testing.T) {
 }
 
 // Operations end after the timeout, even if the server is frozen and the client
-// has no timeout.
+// has no timeout of its own.
 func TestTimeout_Bound(t *testing.T) {
 	srv := testenv.StartStandalone(t, testenv.Config{})
 	client := dial(t, &redis.UniversalOptions{Addrs: srv.Addrs(), ReadTimeout: -1, WriteTimeout: -1})

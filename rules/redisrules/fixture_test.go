@@ -25,6 +25,7 @@ const patience = 20 * time.Second
 // dial returns a client that is closed with the test.
 func dial(t testing.TB, options *redis.UniversalOptions) redis.UniversalClient {
 	t.Helper()
+	options.ContextTimeoutEnabled = true
 	client := redis.NewUniversalClient(options)
 	t.Cleanup(func() { _ = client.Close() })
 	return client

@@ -3,7 +3,9 @@ package redisrules
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
+	"net"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -56,32 +58,17 @@ func (s *Source) run(ctx context.Context, script *redis.Script, keys []string, a
 }
 
 // within calls the server and waits no longer than the timeout.
-//
-// The client's own waits do not end with a context, unless its options say so.
-// So the call may continue after within returns, and holds a connection until the
-// client's timeouts end it.
 func within[T any](ctx context.Context, config Config, call func(context.Context) (T, error)) (T, error) {
-	type answer struct {
-		value T
-		err   error
-	}
-	if err := ctx.Err(); err != nil {
-		return *new(T), err
-	}
 	limited, cancel := context.WithTimeout(ctx, config.Timeout)
 	defer cancel()
-	answers := make(chan answer, 1)
-	go func() {
-		value, err := call(limited)
-		answers <- answer{value, err}
-	}()
-	select {
-	case a := <-answers:
-		return a.value, a.err
-	case <-limited.Done():
+	value, err := call(limited)
+	var timeout net.Error
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		err = ctx.Err()
+	case limited.Err() != nil, errors.As(err, &timeout) && timeout.Timeout():
+		err = fmt.Errorf("no answer in %v: %w", config.Timeout, context.DeadlineExceeded)
 	}
-	if err := ctx.Err(); err != nil {
-		return *new(T), err
-	}
-	return *new(T), fmt.Errorf("no answer in %v: %w", config.Timeout, limited.Err())
+	return value, err
 }
