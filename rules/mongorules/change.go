@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"slices"
 	"time"
 
@@ -57,11 +56,10 @@ func (s *Source) change(ctx context.Context, id string, d draft) (int64, error) 
 	}
 	// One writer of this process at a time: the others would only get a
 	// conflict at the end.
-	unlock, err := s.lockWriter(ctx, id)
-	if err != nil {
+	if err := s.writing.Acquire(ctx, 1); err != nil {
 		return 0, err
 	}
-	defer unlock()
+	defer s.writing.Release(1)
 	h, err := s.fetchHead(ctx, id)
 	if err != nil {
 		return 0, err
@@ -95,17 +93,6 @@ func (s *Source) change(ctx context.Context, id string, d draft) (int64, error) 
 	}
 	h, err = s.commit(ctx, b, d)
 	return h.state().Revision, err
-}
-
-// lockWriter waits until no other change of a rule set is made by this process.
-func (s *Source) lockWriter(ctx context.Context, id string) (unlock func(), err error) {
-	writer, _ := s.writers.LoadOrStore(crc32.ChecksumIEEE([]byte(id))%1024, make(chan bool, 1))
-	select {
-	case writer.(chan bool) <- true:
-		return func() { <-writer.(chan bool) }, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
 }
 
 // commit makes a draft the next revision: it replaces the head if it has not

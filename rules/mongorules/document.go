@@ -186,21 +186,15 @@ func (d *document) fingerprint() string {
 // refined returns an edited rule with the exact values of fields that a document
 // cannot represent and that were not edited.
 func (d *document) refined() rules.Rule {
-	r, w := d.rule, d.want
-	if w == nil {
-		return r
+	if d.want == nil {
+		return d.rule
 	}
-	if reflect.DeepEqual(r.Attributes, w.rule.Attributes) {
-		r.Attributes = w.from.Attributes
-	}
-	if r.CreatedAt.Equal(w.rule.CreatedAt) {
-		r.CreatedAt = w.from.CreatedAt
-	}
-	if r.Until.Equal(w.rule.Until) {
-		r.Until = w.from.Until
-	}
-	if r.UpdatedAt.Equal(w.rule.UpdatedAt) {
-		r.UpdatedAt = w.from.UpdatedAt
+	r := d.rule
+	edited, written, exact := reflect.ValueOf(&r).Elem(), reflect.ValueOf(d.want.rule), reflect.ValueOf(d.want.from)
+	for i := range edited.NumField() {
+		if reflect.DeepEqual(edited.Field(i).Interface(), written.Field(i).Interface()) {
+			edited.Field(i).Set(exact.Field(i))
+		}
 	}
 	return r
 }

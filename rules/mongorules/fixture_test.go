@@ -15,6 +15,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.uber.org/goleak"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/fluxgate/fluxgate/rules"
@@ -61,6 +62,7 @@ func (f *fixture) open(config Config) *Source {
 	s, err := Open(f.Context(), f.uri, config)
 	must(f.T, err)
 	f.Cleanup(func() { must(f.T, s.Close()) })
+	s.makeIndexes(f.Context())
 	return s
 }
 
@@ -87,13 +89,14 @@ func (f *fixture) handle(config Config) *Source {
 	config.step = nil // creating indexes is not a step
 	s, err := New(f.Context(), f.db, config)
 	must(f.T, err)
+	s.makeIndexes(f.Context())
 	s.config.step = step
 	return s
 }
 
 // sameCollections returns a source like that of another server, without any calls.
 func (f *fixture) sameCollections() *Source {
-	s := &Source{config: f.config, name: rand.Text()}
+	s := &Source{config: f.config, name: rand.Text(), writing: semaphore.NewWeighted(1)}
 	s.latest.Store(f.current())
 	return s
 }

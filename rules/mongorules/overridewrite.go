@@ -28,11 +28,10 @@ func (s *Source) PutOverrides(ctx context.Context, ruleSet string, changes []rul
 	if err != nil {
 		return 0, err
 	}
-	unlock, err := s.lockWriter(ctx, ruleSet)
-	if err != nil {
+	if err := s.writing.Acquire(ctx, 1); err != nil {
 		return 0, err
 	}
-	defer unlock()
+	defer s.writing.Release(1)
 	for {
 		if revision, err = s.tryOverrides(ctx, ruleSet, own); !errors.Is(err, errOverridesChanged) {
 			return revision, err
@@ -47,10 +46,7 @@ func (s *Source) PutOverrides(ctx context.Context, ruleSet string, changes []rul
 func (s *Source) tryOverrides(ctx context.Context, ruleSet string, changes []rules.Override) (revision int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, keepDeleted/2)
 	defer cancel()
-	h, err := s.fetchOverrideHead(ctx, ruleSet)
-	if err == nil {
-		err = s.syncOverrides(ctx, &h) // of a writer that was interrupted
-	}
+	h, err := s.completeOverrides(ctx, ruleSet)
 	if err != nil {
 		return 0, err
 	}
@@ -132,13 +128,13 @@ func (h *overrideHead) with(changes []rules.Override, entries []overrideEntry, a
 	return next, nil
 }
 
-// completeOverrides writes the changes of a writer that was interrupted.
-func (s *Source) completeOverrides(ctx context.Context, ruleSet string) error {
+// completeOverrides reads the head, and writes the changes of a writer that was interrupted.
+func (s *Source) completeOverrides(ctx context.Context, ruleSet string) (overrideHead, error) {
 	h, err := s.fetchOverrideHead(ctx, ruleSet)
 	if err == nil {
 		err = s.syncOverrides(ctx, &h)
 	}
-	return err
+	return h, err
 }
 
 // syncOverrides writes pending changes. It can be interrupted at any call and repeated by any

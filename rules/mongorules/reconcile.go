@@ -27,7 +27,7 @@ func (s *Source) Reconcile(ctx context.Context, id string) (imported bool, err e
 			break
 		}
 	}
-	failed := s.completeOverrides(ctx, id)
+	_, failed := s.completeOverrides(ctx, id)
 	if forbidden(err) { // other servers may have the permission
 		err = nil
 	}

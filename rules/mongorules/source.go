@@ -19,6 +19,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/fluxgate/fluxgate/internal/background"
 	"github.com/fluxgate/fluxgate/rules"
@@ -107,10 +108,10 @@ type Source struct {
 	uri     string     // empty if the caller owns the client
 	replace sync.Mutex // held while the client is replaced
 	work    *background.Group
+	writing *semaphore.Weighted // held while this process makes a change
 	// By rule set: warned has the ignored documents that were logged,
-	// reconciled the digest of documents without differences. writers has channels that
-	// serve as mutexes for changes, by a hash of the rule set.
-	warned, reconciled, writers sync.Map
+	// reconciled the digest of documents without differences.
+	warned, reconciled sync.Map
 }
 
 // database is the collections of a client with its credentials.
@@ -124,21 +125,20 @@ type database struct {
 var _ rules.Editor = (*Source)(nil)
 var _ rules.Reconciler = (*Source)(nil)
 
-// New returns a source that uses a database. It creates missing indexes. If MongoDB
-// cannot be reached or does not permit that, New returns no error.
+// New returns a source that uses a database. It sends nothing yet: [Source.Reconcile] creates
+// missing indexes.
 func New(ctx context.Context, db *mongo.Database, config Config) (*Source, error) {
 	s, err := newSource(ctx, config)
 	if err != nil {
 		return nil, err
 	}
 	s.latest.Store(s.collections(db))
-	s.start(ctx)
-	return s, ctx.Err()
+	return s, nil
 }
 
 func newSource(ctx context.Context, config Config) (*Source, error) {
 	config, err := config.withDefaults()
-	return &Source{config: config, name: leaseHolder + rand.Text(), work: background.New(ctx)}, err
+	return &Source{config: config, name: leaseHolder + rand.Text(), work: background.New(ctx), writing: semaphore.NewWeighted(1)}, err
 }
 
 func (s *Source) collections(db *mongo.Database) *database {
@@ -149,15 +149,6 @@ func (s *Source) collections(db *mongo.Database) *database {
 		docs: db.Collection(name, strict), heads: db.Collection(name+"_heads", strict), history: db.Collection(name+"_history", strict),
 		overrides: db.Collection(name+"_overrides", strict),
 	}
-}
-
-// start creates missing indexes.
-func (s *Source) start(ctx context.Context) {
-	// A short timeout: an unreachable MongoDB must not delay a start, and
-	// Reconcile tries again.
-	brief, cancel := context.WithTimeout(ctx, min(time.Second, s.config.Timeout))
-	defer cancel()
-	s.makeIndexes(brief)
 }
 
 // Open is [New] with its own client, which [Source.Close] closes.
@@ -176,10 +167,6 @@ func Open(ctx context.Context, uri string, config Config) (*Source, error) {
 		return nil, err
 	}
 	s.latest.Store(first)
-	s.start(ctx)
-	if ctx.Err() != nil {
-		return nil, errors.Join(ctx.Err(), s.Close())
-	}
 	return s, nil
 }
 
@@ -281,10 +268,8 @@ func (s *Source) makeIndexes(ctx context.Context) {
 	}
 	err := s.Indexes(ctx)
 	s.indexed.Store(err == nil || forbidden(err))
-	if forbidden(err) {
-		s.config.Logger.Warn("not permitted to create the indexes of the rules; large collections are slow without them", "error", err)
-	} else if err != nil {
-		s.config.Logger.Warn("cannot create the indexes of the rules; trying again", "error", err)
+	if err != nil {
+		s.config.Logger.Warn("cannot create the indexes of the rules; large collections are slow without them", "error", err)
 	}
 }
 
