@@ -211,7 +211,7 @@ func (w *settling) begin(i, k int) int {
 	if w.bands[i].Kind != TokenBucket {
 		v.step(w.bands, i, slot, w.At)
 	}
-	w.Slots = append(w.Slots, v.slot(w.bands, i))
+	w.Slots = append(w.Slots, v.slot(w.bands, i, nil))
 	return len(w.Slots) - 1
 }
 
@@ -252,7 +252,7 @@ func (s *Slot) change(b Band, now int64, change func(*View) int64) int64 {
 	v.add(&b, 0, units)
 	if units != 0 {
 		since := s.Since
-		*s = v.slot(bands, 0)
+		*s = v.slot(bands, 0, nil)
 		s.Since = since
 	}
 	return units

@@ -51,8 +51,8 @@ func (b *Band) period(now int64) (begin, end int64) {
 
 // step brings a band that regains by steps to now, from the slot that it continues, or nil.
 func (v *View) step(bands []Band, i int, s *Slot, at int64) {
-	if v.Steps == nil {
-		v.Steps = make([]Steps, len(bands))
+	if len(v.Steps) == 0 { // the caller may have lent memory
+		v.Steps = slices.Grow(v.Steps, len(bands))[:len(bands)]
 	}
 	b, to := &bands[i], &v.Steps[i]
 	*to = Steps{}

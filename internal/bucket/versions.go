@@ -101,14 +101,13 @@ func (s *State) Store(bands []Band, v *View) (keeps bool) {
 	}
 	s.At, s.Hold = v.Now, v.Hold
 	for i := range bands {
-		switch {
-		case i == len(s.Slots):
-			s.Slots = append(s.Slots, v.slot(bands, i))
-		case bands[i].Kind == TokenBucket: // the rest is as it was
+		if i == len(s.Slots) {
+			s.Slots = slices.Grow(s.Slots, 1)[:i+1]
+		} else if bands[i].Kind == TokenBucket { // the rest is as it was
 			s.Slots[i].Used, s.Slots[i].Shared = v.Levels[i], false
-		default:
-			s.Slots[i] = v.slot(bands, i)
+			continue
 		}
+		s.Slots[i] = v.slot(bands, i, s.Slots[i].Steps)
 	}
 	return false
 }
@@ -121,7 +120,7 @@ func (s *State) keep(bands []Band, v *View) []Slot {
 	asked := make([]bool, len(s.Slots))
 	split := map[uint32]int64{} // since when two versions of a band count apart, by id
 	for i := range bands {
-		slots[i] = v.slot(bands, i)
+		slots[i] = v.slot(bands, i, nil)
 		if k, own := s.find(bands, i); own || k >= 0 && s.Slots[k].Shared {
 			asked[k] = true
 			if bands[i].Kind != Concurrency {

@@ -8,8 +8,8 @@ type View struct {
 	Hold int64
 	// Levels are the used units per band.
 	Levels [MaxBands]int64
-	// Steps has the rest of the state of bands that are no token buckets. It is
-	// nil if there are none.
+	// Steps has the rest of the state of bands that are no token buckets. It is empty if there
+	// are none, and may then have room for them.
 	Steps []Steps
 	// Holder is who takes.
 	Holder HolderID
@@ -43,19 +43,21 @@ func (s *State) View(bands []Band, now int64, v *View) {
 	}
 }
 
-// slot is what is stored of band i.
-func (v *View) slot(bands []Band, i int) Slot {
+// slot is what is stored of band i. It may use the memory of former steps.
+func (v *View) slot(bands []Band, i int, steps *Steps) Slot {
 	b := &bands[i]
 	slot := Slot{ID: b.ID, Used: v.Levels[i], Limit: b.Limit, Kind: b.Kind}
 	if b.Kind == TokenBucket {
 		slot.Rate, slot.Tick = b.Rate, b.TickPower()
 		return slot
 	}
-	steps := v.Steps[i]
-	slot.Steps = &steps
-	if b.Kind == Quota {
+	if steps == nil {
+		steps = new(Steps)
+	}
+	if *steps = v.Steps[i]; b.Kind == Quota {
 		slot.Limit = steps.Largest
 	}
+	slot.Steps = steps
 	return slot
 }
 

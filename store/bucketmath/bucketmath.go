@@ -102,7 +102,9 @@ func Evaluate(d *store.Demand, view *View, result *store.Result) {
 // evaluateDebit evaluates a demand that is debited also where it does not fit.
 func evaluateDebit(d *store.Demand, view *View, result *store.Result) {
 	debited := *view
-	debited.Steps = slices.Clone(view.Steps) // Take debits them
+	if d.Overdraft { // only windows have steps that a debit changes: Take does so
+		debited.Steps = slices.Clone(view.Steps)
+	}
 	result.Granted, _ = debited.Overdraw(d.Bands, d.Cost)
 	if d.CountsRefused() && !bucket.Affordable(d.Bands, d.Cost) {
 		result.Status = store.TooCostly

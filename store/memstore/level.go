@@ -22,7 +22,7 @@ func (s *Store) SetLevel(d *store.Demand, r *store.Result) {
 	defer shard.mu.Unlock()
 	now := s.clock()
 	e := shard.find(id)
-	view, held := bucket.View{Now: now}, &bucket.State{}
+	view, held := bucket.View{Now: now, Steps: shard.steps[:0]}, &bucket.State{}
 	if e.used(now) {
 		held = &e.state
 	}
@@ -35,6 +35,7 @@ func (s *Store) SetLevel(d *store.Demand, r *store.Result) {
 		}
 		full = max(full, after)
 	}
+	shard.steps = view.Steps
 	if e.hasLaterLevel(r.Now, now+full) {
 		return
 	}

@@ -65,7 +65,8 @@ type shard struct {
 	// The last ones dropped, to be used again.
 	spare     *entry
 	spareRule *ruleBuckets
-	_         [64]byte // avoids false sharing
+	steps     []bucket.Steps // memory of the last view
+	_         [64]byte       // avoids false sharing
 }
 
 func (s *shard) find(id store.KeyID) *entry { return s.entries[id] }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"slices"
 
 	"github.com/fluxgate/fluxgate/internal/bucket"
 	"github.com/fluxgate/fluxgate/store"
@@ -73,15 +74,16 @@ func (a *packedReader) level() int64 {
 	return n
 }
 
-// value is a stored value, or the version of one that cannot be read.
-func (a *packedReader) value() (state bucket.State, of int64) {
+// value reads a stored value into the memory of a state. It returns the version, also of one
+// that cannot be read.
+func (a *packedReader) value(state *bucket.State) (of int64) {
 	value := a.take(int(a.integer(2)))
 	if len(value) == 1 {
-		return state, int64(value[0])
+		*state = bucket.State{}
+		return int64(value[0])
 	}
-	state, ok := decodeValue(value)
-	a.bad = a.bad || !ok
-	return state, version
+	a.bad = !decode(state, value) || a.bad
+	return version
 }
 
 // read gives the requests of a call their answers.
@@ -99,8 +101,9 @@ func (c *scriptCall) read(reply string) (rest string, err error) {
 			status, first := a.status(), len(r.levels)
 			r.statuses = append(r.statuses, status)
 			if isMixed(r.demands[i].Bands) {
-				state, version := a.value()
-				r.states = append(r.states, state)
+				n := len(r.states)
+				r.states = slices.Grow(r.states, 1)[:n+1]
+				version := a.value(&r.states[n])
 				if slotBand(r.demands[i].Bands) >= 0 {
 					r.slots = append(r.slots, a.level(), a.level())
 				}
@@ -125,7 +128,8 @@ func (c *scriptCall) read(reply string) (rest string, err error) {
 		for i := range r.takes {
 			r.tokens = append(r.tokens, a.number())
 			if r.reportsLevel(i) {
-				state, _ := a.value() // empty if it cannot be read
+				var state bucket.State // empty if it cannot be read
+				a.value(&state)
 				r.settled[i] = bucketmath.Level(r.takes[i].Bands, &state, now)
 			}
 		}
@@ -147,10 +151,10 @@ func (r *shardRequest) fill(out *store.Outcome, places []int) {
 			place = places[i]
 		}
 		d, result := &r.demands[i], &out.Results[place]
-		view := bucket.View{Now: r.now}
+		view := bucket.View{Now: r.now, Steps: r.steps[:0]}
 		if isMixed(d.Bands) {
 			states[0].View(d.Bands, r.now, &view)
-			states = states[1:]
+			r.steps, states = view.Steps, states[1:]
 			if at := slotBand(d.Bands); at >= 0 {
 				view.Levels[at], view.Steps[at].First = slots[0], slots[1]
 				view.Steps[at].Last = r.now + d.Bands[at].Period.Microseconds()

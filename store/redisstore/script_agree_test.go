@@ -76,7 +76,7 @@ func encodeValue(s *bucket.State) []byte {
 			tag |= keptTag
 		}
 		b = appendInteger(b, int64(tag), 4)
-		for _, field := range fieldsOf(&slot) {
+		for _, field := range fieldsOf(&slot, nil) {
 			b = appendInteger(b, *field, 7)
 		}
 		if slot.Since > 0 {
@@ -547,7 +547,8 @@ func (a *agreement) call() {
 		}
 		if got != want {
 			stored, _ := a.client.Get(a.t.Context(), key).Result()
-			in, _ := decodeValue(stored)
+			var in bucket.State
+			decode(&in, stored)
 			a.t.Fatalf("before step %d: %s expires at %d ms in Lua, %d in Go (now %d µs): %+v and %+v", a.steps, key, got, want, a.now, in, a.states[key])
 		}
 	}
@@ -717,7 +718,8 @@ func TestScript_ChargedRecords(t *testing.T) {
 			t.Fatalf("charge %d: %x in Lua, %x in Go", i, got, want)
 		}
 	}
-	if got, ok := decodeValue(string(encodeValue(&state))); !ok || len(got.Slots) != 32 {
+	var got bucket.State
+	if ok := decode(&got, string(encodeValue(&state))); !ok || len(got.Slots) != 32 {
 		t.Errorf("%d records, which can be read: %t", len(got.Slots), ok)
 	}
 }

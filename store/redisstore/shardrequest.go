@@ -44,6 +44,7 @@ type shardRequest struct {
 	statuses []store.Status
 	levels   []int64         // before the take, band by band
 	states   []bucket.State  // instead, of demands whose bands are not all token buckets
+	steps    []bucket.Steps  // memory to view them
 	slots    []int64         // of demands that limit concurrency: how many are held, and when the first ends
 	tokens   []int64         // of a settle, take by take
 	settled  []*store.Result // the levels then, nil for takes from token buckets alone
@@ -107,7 +108,7 @@ const (
 
 // shardRequests are used again by callers that were answered: each would otherwise be
 // half a dozen allocations for every decision.
-var shardRequests = sync.Pool{New: func() any { return &shardRequest{done: make(chan struct{}, 1)} }}
+var shardRequests = sync.Pool{New: func() any { return &shardRequest{done: make(chan struct{}, 1), timer: time.NewTimer(0)} }}
 
 func newShardRequest(op byte, shard int, deadline time.Time) *shardRequest {
 	r := shardRequests.Get().(*shardRequest)
@@ -125,7 +126,7 @@ func (r *shardRequest) recycle() {
 	clear(r.demands)
 	*r = shardRequest{
 		keys: r.keys[:0], names: r.names[:0], demands: r.demands[:0], statuses: r.statuses[:0], levels: r.levels[:0],
-		done: r.done, timer: r.timer,
+		states: r.states[:0], steps: r.steps, done: r.done, timer: r.timer,
 	}
 	shardRequests.Put(r)
 }

@@ -1,6 +1,8 @@
 package redisstore
 
 import (
+	"slices"
+
 	"github.com/fluxgate/fluxgate/internal/bucket"
 	"github.com/fluxgate/fluxgate/store"
 )
@@ -25,9 +27,9 @@ var recordFields = map[bucket.Kind][]string{
 	bucket.Window:      {"used", "limit", "newest", "length", "counts"},
 }
 
-// fieldsOf are the numbers of a slot, in the order of recordFields.
-func fieldsOf(s *bucket.Slot) []*int64 {
-	fields := []*int64{&s.Used, &s.Limit}
+// fieldsOf appends the numbers of a slot to fields, in the order of recordFields.
+func fieldsOf(s *bucket.Slot, fields []*int64) []*int64 {
+	fields = append(fields, &s.Used, &s.Limit)
 	switch s.Kind {
 	case bucket.TokenBucket:
 		fields = append(fields, &s.Rate)
@@ -47,12 +49,13 @@ func recordTag(b *store.ExactBand) uint32 {
 	return b.ID | uint32(b.Kind)<<kindShift | uint32(b.TickPower())<<tickShift
 }
 
-// decodeValue reads a bucket set. No value is a full one.
-func decodeValue(value string) (s bucket.State, ok bool) {
+// decode reads a bucket set into the memory of another one. No value is a full bucket set.
+func decode(s *bucket.State, value string) (ok bool) {
+	*s = bucket.State{Slots: s.Slots[:0]}
 	if value == "" {
-		return s, true
+		return true
 	}
-	r := &packedReader{rest: value}
+	r := packedReader{rest: value}
 	known := r.integer(1) == version
 	s.At = r.integer(7)
 	for known && r.rest != "" && !r.bad {
@@ -61,28 +64,33 @@ func decodeValue(value string) (s bucket.State, ok bool) {
 			s.Hold = r.integer(7)
 			break
 		}
-		s.Slots = append(s.Slots, r.slot(uint32(tag)))
+		n := len(s.Slots)
+		s.Slots = slices.Grow(s.Slots, 1)[:n+1]
+		r.slot(&s.Slots[n], uint32(tag))
 	}
-	return s, known && !r.bad && r.rest == "" && len(s.Slots) > 0 && len(s.Slots) <= 2*bucket.MaxBands
+	return known && !r.bad && r.rest == "" && len(s.Slots) > 0 && len(s.Slots) <= 2*bucket.MaxBands
 }
 
-// slot reads the record with a tag.
-func (a *packedReader) slot(tag uint32) bucket.Slot {
-	slot := bucket.Slot{ID: tag & (1<<kindShift - 1), Kind: bucket.Kind(tag >> kindShift & 15)}
-	slot.Tick = uint8(tag &^ keptTag >> tickShift)
+// slot reads the record with a tag into the memory of another one.
+func (a *packedReader) slot(slot *bucket.Slot, tag uint32) {
+	steps := slot.Steps
+	*slot = bucket.Slot{ID: tag & (1<<kindShift - 1), Kind: bucket.Kind(tag >> kindShift & 15), Tick: uint8(tag &^ keptTag >> tickShift)}
 	if recordFields[slot.Kind] == nil || int(slot.Tick) >= len(bucket.Ticks) {
 		a.bad = true
-		return slot
+		return
 	}
 	if slot.Kind != bucket.TokenBucket {
-		slot.Steps = new(bucket.Steps)
+		if slot.Steps = steps; steps == nil {
+			slot.Steps = new(bucket.Steps)
+		}
+		*slot.Steps = bucket.Steps{}
 	}
-	for _, field := range fieldsOf(&slot) {
+	var space [4 + len(bucket.Steps{}.Counts)]*int64
+	for _, field := range fieldsOf(slot, space[:0]) {
 		*field = a.integer(7)
 	}
 	if tag >= keptTag {
 		slot.Since = a.integer(7)
 	}
 	a.bad = a.bad || slot.Kind == bucket.TokenBucket && slot.Rate == 0 || slot.Kind == bucket.Window && slot.Steps.Length == 0
-	return slot
 }

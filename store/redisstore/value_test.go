@@ -53,14 +53,15 @@ func TestValue_Fields(t *testing.T) {
 				slot.Steps = new(bucket.Steps)
 			}
 			var want []int64
-			for i, field := range fieldsOf(&slot) {
+			for i, field := range fieldsOf(&slot, nil) {
 				*field = int64(1_000 + i)
 				want = append(want, *field)
 			}
 			state := bucket.State{At: takenAt, Hold: 77, Slots: []bucket.Slot{slot}}
 			value := string(encodeValue(&state))
-			if got, ok := decodeValue(value); !ok || !reflect.DeepEqual(got, state) {
-				t.Errorf("kind %d: Go reads %+v", kind, got)
+			var read bucket.State
+			if !decode(&read, value) || !reflect.DeepEqual(read, state) {
+				t.Errorf("kind %d: Go reads %+v", kind, read)
 			}
 			var fields []string
 			for _, name := range recordFields[kind] {
