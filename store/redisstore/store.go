@@ -213,11 +213,7 @@ func isReply(r *shardRequest, err error) bool {
 // leaves. A call that others share may go on for longer. Close makes all calls
 // fail, so wait need not watch for it.
 func (s *Store) wait(ctx context.Context, r *shardRequest) error {
-	if r.timer == nil {
-		r.timer = time.NewTimer(time.Until(r.deadline))
-	} else {
-		r.timer.Reset(time.Until(r.deadline))
-	}
+	r.timer.Reset(time.Until(r.deadline))
 	defer r.timer.Stop()
 	err := errLate
 	select {
