@@ -6,13 +6,11 @@ import (
 	"errors"
 	"log/slog"
 	"net"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/fluxgate/fluxgate/internal/logthrottle"
-	"github.com/fluxgate/fluxgate/server/access"
 )
 
 // maxAdminConnections bounds the connections of the admin listener, which has its own
@@ -133,22 +131,6 @@ func (l *listener) connContext(ctx context.Context, conn net.Conn) context.Conte
 		return context.WithValue(ctx, overLimitKey{}, true)
 	}
 	return ctx
-}
-
-// refuseOverLimit answers requests of connections over the limit: probes by next,
-// others with 503. Each is the last of its connection.
-func refuseOverLimit(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Context().Value(overLimitKey{}) != nil {
-			w.Header().Set("Connection", "close")
-			if r.URL.Path != "/healthz" && r.URL.Path != "/readyz" {
-				w.Header().Set("Retry-After", "1")
-				access.Refuse(w, r, http.StatusServiceUnavailable, "The server has too many connections.")
-				return
-			}
-		}
-		next.ServeHTTP(w, r)
-	})
 }
 
 // maxUnsent bounds the memory of the answers of a listener that clients do not read.

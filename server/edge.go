@@ -51,7 +51,7 @@ type listener struct {
 	unsent  *slots.Backlog // bounds the memory of answers that clients do not read
 }
 
-// buildEdge opens the listeners, which serve at once: see whenStarted for the answers while the
+// buildEdge opens the listeners, which serve at once: see handler for the answers while the
 // server starts.
 func (a *App) buildEdge(ctx context.Context) (err error) {
 	c := &a.config.Server
@@ -161,7 +161,7 @@ func (e *edge) listen(ctx context.Context, name, addr string) error {
 	t := &e.config.Timeouts
 	l := &listener{name: name, net: accepting, unsent: slots.NewBacklog(maxUnsent)}
 	server := &http.Server{
-		Handler:           e.closeWhileDraining(refuseOverLimit(e.whenStarted(l))),
+		Handler:           e.handler(l),
 		ConnContext:       l.connContext,
 		ReadHeaderTimeout: t.ReadHeader, ReadTimeout: t.Read, WriteTimeout: t.Write, IdleTimeout: t.Idle,
 		MaxHeaderBytes: 32 << 10, Protocols: new(http.Protocols),
@@ -184,11 +184,22 @@ func (e *edge) serve(l *listener, serve func(net.Listener) error) {
 // takes.
 const startPatience = 5 * time.Second
 
-// whenStarted passes requests to the listener's handler. While the server starts it
-// answers probes, and other requests wait.
-func (e *edge) whenStarted(l *listener) http.Handler {
+// handler passes requests to the listener's handler. While the server starts it answers
+// probes, and other requests wait. Of connections over the limit it passes probes only, and
+// answers others with 503.
+//
+// While the server drains, and over the limit, each answer is the last of its connection. It
+// tells the client, which then sends no further request there that could be lost.
+func (e *edge) handler(l *listener) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		overLimit := r.Context().Value(overLimitKey{}) != nil
+		if overLimit || e.draining.Load() {
+			w.Header().Set("Connection", "close")
+		}
 		switch path := r.URL.Path; {
+		case overLimit && path != "/healthz" && path != "/readyz":
+			w.Header().Set("Retry-After", "1")
+			access.Refuse(w, r, http.StatusServiceUnavailable, "The server has too many connections.")
 		case e.hasStarted():
 			l.handler.ServeHTTP(w, r)
 		case path == "/healthz":
@@ -213,18 +224,6 @@ func (e *edge) hasStarted() bool {
 	default:
 		return false
 	}
-}
-
-// closeWhileDraining closes connections while the server drains, each after its next answer.
-// The answer tells the client, which then sends no further request on that connection that
-// could be lost.
-func (e *edge) closeWhileDraining(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if e.draining.Load() {
-			w.Header().Set("Connection", "close")
-		}
-		next.ServeHTTP(w, r)
-	})
 }
 
 // logWriter writes the log lines of net/http to the log. Most are about errors of clients and
