@@ -250,17 +250,13 @@ func (a *arrival) read(stream incoming, most int) (mem.BufferSlice, error) {
 	}
 	length := binary.BigEndian.Uint32(header[1:])
 	if length > uint32(most) {
-		return nil, tooLong(most)
+		return nil, status.Errorf(codes.ResourceExhausted, "the message has more than %d bytes", most)
 	}
 	message, err := a.readPieces(stream, int(length))
 	if errors.Is(err, io.EOF) {
 		return nil, io.ErrUnexpectedEOF // not the end of a stream of messages
 	}
 	return message, err
-}
-
-func tooLong(most int) error {
-	return status.Errorf(codes.ResourceExhausted, "the message has more than %d bytes", most)
 }
 
 // readPieces reads so many bytes. Memory is taken as they come, not as they are announced.

@@ -103,10 +103,6 @@ func (l *decisionLog) noRules(ctx context.Context, d *fluxgate.Decision, err err
 	l.noRuleSet.Log(ctx, l.logger, slog.LevelWarn, message)
 }
 
-func (l *decisionLog) settleFailed(ctx context.Context, err error) {
-	l.settlements.Log(ctx, l.logger, slog.LevelWarn, "cannot settle a receipt", "error", err)
-}
-
 func (l *decisionLog) storeFailed(ctx context.Context, err error) {
 	if errors.Is(err, store.ErrNotSent) || errors.Is(err, redisstore.ErrUnavailable) {
 		// The store logs when that begins and ends.

@@ -145,7 +145,7 @@ func (m *Metrics) Waiting(ctx context.Context, change int) { m.meter.Waiting(ctx
 // Settled implements [fluxgate.Observer].
 func (m *Metrics) Settled(ctx context.Context, s store.Settlement, err error) {
 	if err != nil {
-		m.log.settleFailed(ctx, err)
+		m.log.settlements.Log(ctx, m.log.logger, slog.LevelWarn, "cannot settle a receipt", "error", err)
 	}
 	m.meter.Settled(ctx, s, err)
 }

@@ -44,7 +44,8 @@ func New(config Config) (*Store, error) {
 	if config.MaxBuckets < 0 {
 		return nil, fmt.Errorf("MaxBuckets must not be negative, it is %d", config.MaxBuckets)
 	}
-	s := &Store{shards: newShards(cmp.Or(config.MaxBuckets, 1_000_000)), clock: steadyClock(), salt: config.Salt}
+	s, start := &Store{shards: newShards(cmp.Or(config.MaxBuckets, 1_000_000)), salt: config.Salt}, time.Now()
+	s.clock = func() int64 { return start.Add(time.Since(start)).UnixMicro() } // it never steps
 	if config.Clock != nil {
 		s.clock = func() int64 { return config.Clock().UnixMicro() }
 	}
@@ -53,14 +54,6 @@ func New(config Config) (*Store, error) {
 		_, _ = rand.Read(s.salt) // never fails
 	}
 	return s, nil
-}
-
-// steadyClock is the wall clock at the start plus the monotonic time since
-// then: it never steps.
-func steadyClock() func() int64 {
-	start := time.Now()
-	base := start.UnixMicro()
-	return func() int64 { return base + int64(time.Since(start)/time.Microsecond) }
 }
 
 // Now implements [store.Store].

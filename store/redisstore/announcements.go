@@ -25,10 +25,6 @@ type announcements struct {
 	untold    atomic.Bool           // the last reset here was not announced
 }
 
-func newAnnouncements() announcements {
-	return announcements{announced: make(chan struct{}, 1), tried: make(chan struct{})}
-}
-
 // Resets implements [store.Store].
 func (s *Store) Resets() uint64 { return s.fleet.changes.Load() }
 

@@ -59,7 +59,8 @@ type fleetState struct {
 }
 
 func newFleetState(ctx context.Context, s *Store) (*fleetState, error) {
-	f := &fleetState{store: s, soon: make(chan struct{}, 1), announcements: newAnnouncements()}
+	f := &fleetState{store: s, soon: make(chan struct{}, 1)}
+	f.announced, f.tried = make(chan struct{}, 1), make(chan struct{})
 	f.resets.Store(&generations{})
 	salt := make([]byte, 16)
 	_, _ = rand.Read(salt) // never fails

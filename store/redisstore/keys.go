@@ -21,10 +21,6 @@ type names struct {
 	tags   []string
 }
 
-func newNames(prefix string, shards int) names {
-	return names{prefix: prefix + ":", tags: tagsFor(shards)}
-}
-
 // shard returns the shard of a key. Keys are hashes, so their first bits are
 // uniform.
 func (n *names) shard(id store.KeyID) int {

@@ -43,7 +43,7 @@ func newScriptClient(t testing.TB, s *testenv.Server) scriptClient {
 func (c scriptClient) decide(now int64, requests ...*shardRequest) (map[string]int64, error) {
 	call := scriptCall{batch: requests}
 	call.build(now)
-	reply, err := c.Do(context.Background(), call.evaluate()...).Text()
+	reply, err := c.Do(context.Background(), call.by("EVAL", &decideScript)...).Text()
 	if err != nil {
 		return nil, err
 	}

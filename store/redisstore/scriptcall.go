@@ -113,15 +113,9 @@ const (
 	requestSize = 2
 )
 
-// evaluate returns the arguments for EVAL, which also loads the script.
-func (c *scriptCall) evaluate() []any {
-	c.args[0], c.args[1] = "EVAL", &decideScript
-	return c.args
-}
-
-// evaluateSHA returns the arguments for EVALSHA.
-func (c *scriptCall) evaluateSHA() []any {
-	c.args[0], c.args[1] = "EVALSHA", &decideSHA
+// by returns the arguments for another command: EVAL also loads the script.
+func (c *scriptCall) by(command string, script any) []any {
+	c.args[0], c.args[1] = command, script
 	return c.args
 }
 

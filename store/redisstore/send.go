@@ -94,28 +94,23 @@ func (q *nodeQueue) heal(ctx context.Context, client *redis.Client, c *scriptCal
 	for {
 		q.healing.Lock()
 		if q.scripts.Load() == seen {
-			reply, err := one(ctx, client, c, c.evaluate())
+			reply, err := one(ctx, client, c, c.by("EVAL", &decideScript))
 			q.scripts.Add(1) // now, so that calls that began before do not load it too
 			q.healing.Unlock()
 			if err == nil {
-				q.logLoaded()
+				q.loaded.Log(context.Background(), q.store.log, slog.LevelInfo,
+					"loaded the decision script into Redis: the server is new, or was restarted or flushed", "node", q.address())
 			}
 			q.store.wakeFleet()
 			return reply, err
 		}
 		seen = q.scripts.Load()
 		q.healing.Unlock()
-		reply, err := one(ctx, client, c, c.evaluateSHA())
+		reply, err := one(ctx, client, c, c.by("EVALSHA", &decideSHA))
 		if resultOf(err) != noScript {
 			return reply, err
 		}
 	}
-}
-
-// logLoaded logs that the script was loaded into the node.
-func (q *nodeQueue) logLoaded() {
-	q.loaded.Log(context.Background(), q.store.log, slog.LevelInfo,
-		"loaded the decision script into Redis: the server is new, or was restarted or flushed", "node", q.address())
 }
 
 func one(ctx context.Context, client *redis.Client, c *scriptCall, args []any) (string, error) {

@@ -83,7 +83,7 @@ func open(ctx context.Context, target target, config Config) (*Store, error) {
 	}
 	target.credentials = config.Credentials
 	s := &Store{
-		config: config, log: config.Logger, names: newNames(config.Prefix, config.Shards),
+		config: config, log: config.Logger, names: names{config.Prefix + ":", tagsFor(config.Shards)},
 		clean: target.clean, eager: eagerCalls, most: mostCalls, work: work,
 		notGivenBack: logthrottle.New(time.Second), noNode: logthrottle.New(failureLines), fullWarnings: logthrottle.New(failureLines),
 		unreadable: unreadable{logged: logthrottle.New(failureLines)},
