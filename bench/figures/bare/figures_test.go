@@ -72,8 +72,11 @@ func serviceFigures(t *testing.T, report *figure.Report) {
 	for i, loads := range all {
 		printCosts(report, "grpc-"+names[i], loads)
 	}
-	posts := load.Alternate(t, bare.Posting(t, "http://"+bare.HTTP+"/v1/check", check, 1), forHTTP.Posting(t, "http://"+forHTTP.HTTP+"/v1/check", check, 1))
+	posts := load.Alternate(t, bare.Posting(t, "http://"+bare.HTTP+"/v1/check", check, 1),
+		forHTTP.Posting(t, "http://"+forHTTP.HTTP+"/v1/check", check, 1), bare.Posting(t, "http://"+bare.HTTP+"/waiting", check, 1))
 	report.AtMost("bare-http-cpu", load.Ratio(posts[1], posts[0], load.CPUOf), 1.8, "×")
+	report.Print("bare-http-cpu-waiting", load.Ratio(posts[1], posts[2], load.CPUOf), "×") // over a handler that waits
+	names[2] = "bare-waiting"
 	for i, loads := range posts {
 		printCosts(report, "http-"+names[i], loads)
 	}
