@@ -89,7 +89,7 @@ func TestTarget_TLS(t *testing.T) {
 		{append([]string{"-s", "https://" + address}, pair...), exitError, "name the CA that signed the server's certificate with --ca-file"},
 		{[]string{"-s", "http://" + address}, exitError, "then its address begins with https://"},
 		{append([]string{"-s", "https://" + address, "--ca-file", certs.KeyFile}, pair...), exitError, "contains no PEM certificate"},
-		{[]string{"-s", "https://" + address, "--ca-file", certs.CAFile, "--cert-file", certs.CertFile, "--key-file", certs.CertFile}, exitError, "--cert-file and --key-file"},
+		{[]string{"-s", "https://" + address, "--ca-file", certs.CAFile, "--cert-file", certs.CertFile, "--key-file", certs.CertFile}, exitError, "reading a certificate and its key"},
 		{[]string{"-s", "https://" + address, "--ca-file", huge}, exitError, "has more than 1024 KiB"},
 		{[]string{"-s", "https://" + address, "--cert-file", huge, "--key-file", certs.KeyFile}, exitError, "has more than 1024 KiB"},
 		{[]string{"-s", "https://" + address, "--cert-file", certs.CertFile, "--key-file", huge}, exitError, "has more than 1024 KiB"},

@@ -237,7 +237,7 @@ func TestEdit_Invalid(t *testing.T) {
 		"an unknown scope":       {set("limitScope", "MOON"), `document "a": limitScope: must be one of`},
 		"no bands":               {set("bands", bson.A{}), `document "a": bands: must have at least one band`},
 		"an invalid id":          {set("id", "a b"), `document "a": id: must be`},
-		"an id that is a number": {set("id", 5), `document "a": id: must be a string, not 5`},
+		"an id that is a number": {set("id", 5), `document "a": id: must be a string`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log bytes.Buffer

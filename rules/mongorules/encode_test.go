@@ -75,7 +75,7 @@ func TestReadDocument_Problems(t *testing.T) {
 		"the year 10000": {"createdAt", time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC), `createdAt: must be a time such as`},
 		"a min key":      {"enabled", bson.MinKey{}, `enabled: must not be of type MinKey`},
 		"code":           {"group", bson.JavaScript("x"), `group: must not be of type JavaScript`},
-		"a number":       {"ruleSetId", 5, `ruleSetId: must be a string, not 5`},
+		"a number":       {"ruleSetId", 5, `ruleSetId: must be a string`},
 	} {
 		doc := bson.D{{Key: "_id", Value: "r"}, {Key: "ruleSetId", Value: "s"}}
 		doc = slices.DeleteFunc(doc, func(e bson.E) bool { return e.Key == tc.field })

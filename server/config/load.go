@@ -3,19 +3,14 @@ package config
 import (
 	"cmp"
 	"fmt"
-	"io"
-	"io/fs"
 	"maps"
-	"os"
 	"reflect"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/fluxgate/fluxgate/internal/tlsfiles"
 	"github.com/fluxgate/fluxgate/internal/yamltree"
 )
-
-// maxFile is how long a file may be, in bytes.
-const maxFile = 1 << 20
 
 // FileVariable names the file to read if the command line names none.
 const FileVariable = envPrefix + "CONFIG"
@@ -69,21 +64,7 @@ func load(name string, data []byte, environ map[string]string, set []string) (*C
 }
 
 // ReadFile reads a file of at most 1 MiB.
-func ReadFile(name string) ([]byte, error) {
-	file, err := os.Open(name) //nolint:gosec // the path is the operator's
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close() //nolint:errcheck // nothing was written
-	data, err := io.ReadAll(io.LimitReader(file, maxFile+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(data) > maxFile {
-		return nil, &fs.PathError{Op: "read", Path: name, Err: fmt.Errorf("has more than %d KiB", maxFile>>10)}
-	}
-	return data, nil
-}
+func ReadFile(name string) ([]byte, error) { return tlsfiles.ReadFile(name) }
 
 // readDocument reads a file with one document.
 func (d *decoder) readDocument(name string, data []byte, holds string) *yamltree.Node {

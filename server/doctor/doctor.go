@@ -232,7 +232,7 @@ func (d *diagnosis) rules(ctx context.Context, client redis.UniversalClient) {
 			"cannot read the rules in %s: %v", source.Kind, err)
 		return
 	case errors.Is(err, fs.ErrNotExist):
-		d.add(Wrong, "rules", "write it, or correct the setting", "%v", err)
+		d.add(Wrong, "rules", "write it, or correct rules."+source.Kind, "%v", err)
 	case err != nil:
 		d.add(Wrong, "rules", "correct the rules; running servers keep the last valid ones", "%v", err)
 	default:
