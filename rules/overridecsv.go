@@ -31,7 +31,7 @@ func ParseOverrides(r io.Reader, ruleSet string) (all []Override, err error) {
 	columns[0] = strings.TrimPrefix(columns[0], "\ufeff") // which spreadsheets write
 	for i, name := range columns {
 		if slices.Contains(columns[:i], name) || !slices.Contains(overrideColumns, name) && !isKeyField(name) {
-			return nil, fmt.Errorf("line 1: column %s is there twice, or neither %s nor a part of an identity such as userId or attr:tenant",
+			return nil, fmt.Errorf("line 1: column %s is there twice, or neither %s nor a part of an identity such as attr:tenant",
 				printable.Quote(name), strings.Join(overrideColumns, ", "))
 		}
 	}
@@ -79,7 +79,8 @@ func parseOverride(columns, fields []string, ruleSet string) (o Override, err er
 			return o, fmt.Errorf("column %s: %w", columns[i], err)
 		}
 	}
-	return o, o.Check()
+	err = o.Check() // which replaces an API key
+	return o, err
 }
 
 // ParseBands reads the bands of an override as a JSON list.

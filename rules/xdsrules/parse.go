@@ -51,7 +51,8 @@ func parse(resources []*anypb.Any, before *content) (*content, error) {
 			continue
 		}
 		if other, taken := names[version.RuleSetID]; taken {
-			wrong = append(wrong, fmt.Errorf("resource %q: resource %q has the same domain, %q", config.GetName(), other, config.GetDomain()))
+			err = fmt.Errorf("resource %q: resource %q has the same domain, %q", config.GetName(), other, config.GetDomain())
+			wrong = append(wrong, err)
 		}
 		names[version.RuleSetID] = config.GetName()
 		next.Add(version)
