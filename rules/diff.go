@@ -109,38 +109,14 @@ func byID(set *Set) map[string]*Rule {
 	return all
 }
 
-// Abridge shortens a diff to at most most bytes of JSON. It leaves out fields
-// first, then rules. left is the number of incomplete rules.
+// Abridge returns as many of the first rules of a diff as take at most most bytes of JSON. left is
+// the number of the others.
 func Abridge(diffs []RuleDiff, most int) (short []RuleDiff, left int) {
-	room := most - len("null")
 	for i, d := range diffs {
-		bare := RuleDiff{Rule: d.Rule, Change: d.Change, Measure: d.Measure}
-		if room -= size(bare); room < 0 {
-			return short, left + len(diffs) - i
+		text, err := json.Marshal(d)
+		if most -= len(text) + len("[]"); err != nil || most < 0 {
+			return diffs[:i], len(diffs) - i
 		}
-		const list = len(`"fields":[],`)
-		for j, f := range d.Fields {
-			need := size(f)
-			if j == 0 {
-				need += list
-			}
-			if need > room {
-				left++
-				break
-			}
-			room -= need
-			bare.Fields = append(bare.Fields, f)
-		}
-		short = append(short, bare)
 	}
-	return short, left
-}
-
-// size returns how many bytes v takes in a list.
-func size(v any) int {
-	text, err := json.Marshal(v)
-	if err != nil {
-		return 1 << 30 // a value that cannot be encoded does not fit
-	}
-	return len(text) + len(",")
+	return diffs, 0
 }

@@ -1,7 +1,6 @@
 package rules_test
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/fluxgate/fluxgate/rules"
@@ -67,18 +66,5 @@ func TestDiff_CostTables(t *testing.T) {
 	added := rules.Diff(nil, withTables(t, newSet(t, a()), one))
 	if len(added) != 2 || added[0].Rule != rules.DiffCostTables || added[0].Change != rules.DiffAdded || rules.ValidID(added[0].Rule) {
 		t.Errorf("a new rule set: %s", shortly(added))
-	}
-}
-
-// Tables of many models are abridged model by model.
-func TestAbridge_CostTables(t *testing.T) {
-	table := rules.CostTable{"*": weights(1, 1)}
-	for i := range 900 {
-		table[fmt.Sprint("model-", i)] = weights(1, 2)
-	}
-	diff := rules.Diff(nil, withTables(t, newSet(t), rules.CostTables{"usd": table}))
-	short, left := rules.Abridge(diff, 32<<10)
-	if left != 1 || len(short) != 1 || len(short[0].Fields) < 100 || len(short[0].Fields) >= 901 {
-		t.Errorf("%d left of %d entries: %.200s", left, len(short), shortly(short))
 	}
 }

@@ -171,19 +171,13 @@ func TestDoctor_Redis(t *testing.T) {
 	redis := testenv.StartStandalone(t, testenv.Config{})
 	args := append(append([]string{"doctor"}, inMemory("../../examples/rules.yaml")...), "--set", "redis.enabled=true", "--set", "redis.uri="+redis.URI())
 	code, out, _ := call(t, args...)
-	for _, says := range []string{"this server agrees with the others", "is a master of version", "answers after", "rules: 2",
-		"leases", "on: a server keeps local tokens of busy buckets for up to 250ms and repeats rejections for up to 1s"} {
+	for _, says := range []string{"this server agrees with the others", "is a master of version", "answers after", "rules: 2"} {
 		if !strings.Contains(out, says) {
 			t.Errorf("the doctor does not say %q:\n%s", says, out)
 		}
 	}
 	if code != exitOK {
 		t.Errorf("exit code %d\n%s", code, out)
-	}
-	for set, says := range map[string]string{"redis.leases=off": "off: Redis decides every request", "redis.timeout=300ms": "busy buckets for up to 450ms"} {
-		if _, out, _ := call(t, append(args, "--set", set)...); !strings.Contains(out, says) {
-			t.Errorf("with %s the doctor does not say %q:\n%s", set, says, out)
-		}
 	}
 	if _, err := redis.Do(t.Context(), "CONFIG", "SET", "maxmemory-policy", "allkeys-lru"); err != nil {
 		t.Fatal(err)

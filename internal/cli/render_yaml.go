@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"go.yaml.in/yaml/v3"
+
+	"github.com/fluxgate/fluxgate/internal/printable"
 	"github.com/fluxgate/fluxgate/internal/yamltree"
 )
 
@@ -16,67 +19,39 @@ func yamlText(v any) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("writing YAML: %w", err)
 	}
-	w := yamlWriter{from: json.NewDecoder(bytes.NewReader(text))}
-	w.from.UseNumber()
-	w.value("\n", false)
-	return string(w.text[1:]) + "\n", nil // without the separator before the value
-}
-
-// yamlWriter turns valid JSON into YAML blocks.
-type yamlWriter struct {
-	from *json.Decoder
-	text []byte
-}
-
-// token is the next one of JSON that was just written and has no errors.
-func (w *yamlWriter) token() json.Token {
-	t, _ := w.from.Token()
-	return t
-}
-
-// value writes the next value after its separator: a space, or the newline and
-// indent of a block. The first entry of a block in a list follows the dash of
-// its item.
-func (w *yamlWriter) value(newline string, inList bool) {
-	t := w.token()
-	open, isBlock := t.(json.Delim)
-	switch {
-	case !isBlock:
-		w.text = append(w.text, " "+yamlScalar(t)...)
-		return
-	case !w.from.More():
-		w.text = append(w.text, " "+open.String()+w.token().(json.Delim).String()...)
-		return
+	from := json.NewDecoder(bytes.NewReader(text))
+	from.UseNumber()
+	var out bytes.Buffer
+	to := yaml.NewEncoder(&out)
+	to.SetIndent(2)
+	if err := to.Encode(yamlNode(from)); err != nil {
+		return "", fmt.Errorf("writing YAML: %w", err)
 	}
-	for first := true; w.from.More(); first = false {
-		separator := newline
-		if first && inList {
-			separator = " "
+	return printable.JSON(out.Bytes(), "\n"), nil
+}
+
+// yamlNode is the next value of JSON that was just written and has no errors. Strings that YAML
+// could take for something else are in quotes.
+func yamlNode(from *json.Decoder) *yaml.Node {
+	token, _ := from.Token()
+	switch t := token.(type) {
+	case json.Delim:
+		n := &yaml.Node{Kind: yaml.MappingNode}
+		if t == '[' {
+			n.Kind = yaml.SequenceNode
 		}
-		if open == '[' {
-			w.text = append(w.text, separator+"-"...)
-		} else {
-			w.text = append(w.text, separator+yamlKey(w.token(), newline)+":"...)
+		for from.More() { // keys and values of an object take turns
+			n.Content = append(n.Content, yamlNode(from))
 		}
-		w.value(newline+"  ", open == '[')
+		_, _ = from.Token() // the end of the block
+		return n
+	case string:
+		n := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: t}
+		if yamltree.Quoted(t) != t {
+			n.Style = yaml.DoubleQuotedStyle
+		}
+		return n
 	}
-	w.token() // the end of the block
-}
-
-// yamlKey is a key. A long one needs a question mark and a line of its own.
-func yamlKey(t json.Token, newline string) string {
-	key := yamlScalar(t)
-	if len(key) > 1_000 {
-		return "? " + key + newline
-	}
-	return key
-}
-
-// yamlScalar is a scalar of JSON as YAML.
-func yamlScalar(t json.Token) string {
-	if s, ok := t.(string); ok {
-		return yamltree.Quoted(s)
-	}
-	text, _ := jsonText(t) // a scalar has no errors
-	return text
+	text, _ := jsonText(token) // a scalar has no errors
+	return &yaml.Node{Kind: yaml.ScalarNode, Value: text}
 }

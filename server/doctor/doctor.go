@@ -21,7 +21,6 @@ import (
 	"github.com/fluxgate/fluxgate/rules/xdsrules"
 	"github.com/fluxgate/fluxgate/server/backend"
 	"github.com/fluxgate/fluxgate/server/config"
-	"github.com/fluxgate/fluxgate/store/lease"
 	"github.com/fluxgate/fluxgate/store/redisstore"
 )
 
@@ -110,7 +109,6 @@ func (d *diagnosis) redis(ctx context.Context) redis.UniversalClient {
 	defer func() { _ = store.Close() }()
 	d.add(Good, "scripts", "", "Redis runs the scripts")
 	d.add(Good, "fleet state", "", "this server agrees with the others")
-	d.leases()
 	d.servers(store.Counted())
 	d.reports(ctx, store)
 	h := store.Health(ctx)
@@ -164,17 +162,6 @@ func (d *diagnosis) servers(counted int) {
 		d.add(Watch, "servers", "set redis.expected-servers",
 			"number of servers unknown: a server that starts without Redis applies the whole limit")
 	}
-}
-
-// leases says which answers come from memory, and what that costs.
-func (d *diagnosis) leases() {
-	c := &d.config.Redis
-	if c.Leases == config.LeasesOff {
-		d.add(Good, "leases", "", "off: Redis decides every request")
-		return
-	}
-	d.add(Good, "leases", "", "on: a server keeps local tokens of busy buckets for up to %v and repeats rejections for up to %v, "+
-		"except for rules with consistency strict: "+docsURL+"scaling", lease.HoldTime(c.Timeout), lease.MaxAge)
 }
 
 func (d *diagnosis) version(addr, version string) {

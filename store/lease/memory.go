@@ -8,13 +8,6 @@ import (
 	"github.com/fluxgate/fluxgate/store"
 )
 
-// HoldTime returns how long tokens can be held in memory if a decision takes up to
-// timeout: [Time], or more if the timeout is above 100 ms. The bound of a band is its
-// capacity + rate · (T + HoldTime) in any interval T.
-func HoldTime(timeout time.Duration) time.Duration {
-	return Time + max(0, timeout-margin)
-}
-
 // FromMemory implements [store.Store].
 func (s *Store) FromMemory(d *store.Demand) string {
 	switch {

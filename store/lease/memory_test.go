@@ -76,17 +76,6 @@ func TestStore_FromMemory(t *testing.T) {
 	}
 }
 
-// A slow decision holds tokens for longer.
-func TestHoldTime(t *testing.T) {
-	for timeout, want := range map[time.Duration]time.Duration{
-		20 * time.Millisecond: lease.Time, 100 * time.Millisecond: lease.Time, time.Second: lease.Time + 900*time.Millisecond,
-	} {
-		if got := lease.HoldTime(timeout); got != want {
-			t.Errorf("%v at a timeout of %v, want %v", got, timeout, want)
-		}
-	}
-}
-
 // The fallback begins at the level that the store has reported for the last slice, also
 // where another rule has refused the last request.
 func TestLease_FallbackLevel(t *testing.T) {
