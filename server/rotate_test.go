@@ -127,7 +127,9 @@ func rotate(t *testing.T, hosts string, servers []*testenv.Server) {
 	if h := r.Health(t.Context()); h.Status != "up" {
 		t.Errorf("health %+v", h)
 	}
-	if len(log.Lines("cannot read credentials: the last ones stay in use")) != 1 || strings.Contains(log.String(), "secret-") {
+	const kept = "cannot read credentials: the last ones stay in use"
+	testenv.Eventually(t, "the log names the empty file", func() bool { return len(log.Lines(kept)) > 0 })
+	if len(log.Lines(kept)) != 1 || strings.Contains(log.String(), "secret-") {
 		t.Errorf("it logs %s", log)
 	}
 }

@@ -16,11 +16,9 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 const (
@@ -128,7 +126,7 @@ func newRoot(version string) *cobra.Command {
 		if cmd.HasSubCommands() && cmd.Flags().NArg() > 0 { // the flag is that of the command that was meant
 			return unknownCommand(cmd, cmd.Flags().Arg(0))
 		}
-		return usage("%w\nsee %s --help", plainFlagError(err), cmd.CommandPath())
+		return usage("%w\nsee %s --help", err, cmd.CommandPath())
 	})
 	return root
 }
@@ -174,24 +172,6 @@ func unknownCommand(parent *cobra.Command, name string) error {
 		hint = ": did you mean " + strings.Join(near, " or ") + "?"
 	}
 	return usage("unknown command %q%s\nsee %s --help", name, hint, parent.CommandPath())
-}
-
-// flagForms says what values of these types of flags look like.
-var flagForms = map[string]string{
-	"int": "a whole number", "int64": "a whole number", "float64": "a number", "bool": "true or false",
-	"duration": "a duration such as 10s", "stringToInt64": "names with whole numbers, such as usd=1200,images=2",
-}
-
-// plainFlagError replaces the text of Go's parsers for an invalid value of a flag.
-func plainFlagError(err error) error {
-	var invalid *pflag.InvalidValueError
-	if !errors.As(err, &invalid) || flagForms[invalid.GetFlag().Value.Type()] == "" {
-		return err
-	}
-	if errors.Is(err, strconv.ErrRange) {
-		return fmt.Errorf("--%s: %s is out of range", invalid.GetFlag().Name, invalid.GetValue())
-	}
-	return fmt.Errorf("--%s: must be %s, not %q", invalid.GetFlag().Name, flagForms[invalid.GetFlag().Value.Type()], invalid.GetValue())
 }
 
 func newVersion() *cobra.Command {

@@ -88,7 +88,7 @@ func TestCosts_Flags(t *testing.T) {
 	})
 	for _, c := range []struct{ args, want string }{
 		{"explain --costs usd=-1", "it cannot be negative"},
-		{"explain --costs usd", "--costs: must be names with whole numbers, such as usd=1200,images=2, not \"usd\""},
+		{"explain --costs usd", "usd must be formatted as key=value"},
 		{"check --input-tokens -1", "it cannot be negative"},
 		{"check --max-output-tokens -1", "it cannot be negative"},
 	} {

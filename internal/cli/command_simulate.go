@@ -31,8 +31,8 @@ func newSimulate() *cobra.Command {
 --against also show the difference to the rules that are in use, which are read from a file or from a server. Nothing
 else is sent to a server.
 
-Logs are in the combined format of nginx and Apache, or JSON lines; they may be compressed with gzip. Several logs are
-read together in the order of their times. Lines that cannot be parsed are counted and the first one is shown. The exit
+Logs are in the combined format of nginx and Apache, or JSON lines. Several logs are read together in the order of
+their times; zcat unpacks compressed ones. Lines that cannot be parsed are counted and the first one is shown. The exit
 code is 1 if a log cannot be read to its end, or if no line can be parsed.
 
 --field names the fields of JSON lines that have the parts of a request: time, ip, method, path, host, user, apiKey,

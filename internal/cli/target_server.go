@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -187,7 +186,6 @@ func (s *serverFlags) advice(err error) string {
 	var (
 		problem     *admin.Problem      // of the admin listener
 		answer      *client.StatusError // of the http listener
-		authority   x509.UnknownAuthorityError
 		unreachable *net.OpError
 		status      int
 		explained   bool // the answer is one of ours
@@ -214,10 +212,6 @@ func (s *serverFlags) advice(err error) string {
 		return "does the server use TLS? then its address begins with https://"
 	case status != 0, errors.Is(err, client.ErrUndecided): // the request was not sent
 		return ""
-	case errors.As(err, &authority):
-		return "name the CA that signed the server's certificate with --ca-file"
-	case errors.Is(err, http.ErrSchemeMismatch):
-		return "the server does not use TLS: its address begins with http://"
 	case s.listener == httpListener:
 		return fmt.Sprintf("is a server running at %s? see fluxgate serve --help", s.address())
 	case errors.As(err, &unreachable), errors.Is(err, io.EOF), errors.Is(err, context.DeadlineExceeded):

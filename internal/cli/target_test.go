@@ -86,7 +86,7 @@ func TestTarget_TLS(t *testing.T) {
 		says string
 	}{
 		{append([]string{"-s", "https://" + address, "--ca-file", certs.CAFile}, pair...), exitOK, "there are no rule sets"},
-		{append([]string{"-s", "https://" + address}, pair...), exitError, "name the CA that signed the server's certificate with --ca-file"},
+		{append([]string{"-s", "https://" + address}, pair...), exitError, "certificate signed by unknown authority"},
 		{[]string{"-s", "http://" + address}, exitError, "then its address begins with https://"},
 		{append([]string{"-s", "https://" + address, "--ca-file", certs.KeyFile}, pair...), exitError, "contains no PEM certificate"},
 		{[]string{"-s", "https://" + address, "--ca-file", certs.CAFile, "--cert-file", certs.CertFile, "--key-file", certs.CertFile}, exitError, "reading a certificate and its key"},
@@ -160,7 +160,7 @@ func TestTarget_WrongListener(t *testing.T) {
 		t.Errorf("exit code %d\n%s", code, errs)
 	}
 	code, _, errs = call(t, "rules", "list", "-s", "https://"+address)
-	if code != exitError || !strings.Contains(errs, "its address begins with http://") {
+	if code != exitError || !strings.Contains(errs, "server gave HTTP response to HTTPS client") {
 		t.Errorf("exit code %d\n%s", code, errs)
 	}
 }

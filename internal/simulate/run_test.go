@@ -1,8 +1,6 @@
 package simulate
 
 import (
-	"bytes"
-	"compress/gzip"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -295,22 +293,8 @@ func line(ip string, second int, path string) string {
 	return fmt.Sprintf("%s - - [%s] \"GET %s HTTP/1.1\" 200 1 \"-\" \"-\"\n", ip, at.Format("02/Jan/2006:15:04:05 -0700"), path)
 }
 
-func gzipped(t testing.TB, text string) string {
-	t.Helper()
-	var b bytes.Buffer
-	w := gzip.NewWriter(&b)
-	_, err := w.Write([]byte(text))
-	if err == nil {
-		err = w.Close()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b.String()
-}
-
 // Several logs are read in the order of their times, whatever the order of the files, and
-// each has its own format and compression.
+// each has its own format.
 func TestRun_SeveralLogs(t *testing.T) {
 	old, recent := "", ""
 	for i := range 40 {
@@ -318,7 +302,7 @@ func TestRun_SeveralLogs(t *testing.T) {
 		recent += line("192.0.2.1", 3600+i, "/new")
 	}
 	object := `{"time":"2026-11-16T15:30:00.5Z","path":"/","ip":"192.0.2.1"}` + "\n"
-	r := replayed(t, Config{Proposed: perIP(t, 60)}, recent, gzipped(t, old)+gzipped(t, line("192.0.2.2", 41, "/")), object+`{"path":"/"}`)
+	r := replayed(t, Config{Proposed: perIP(t, 60)}, recent, old+line("192.0.2.2", 41, "/"), object+`{"path":"/"}`)
 	// 40 of 60 are taken in the first minute and are back after 40 minutes.
 	if r.Requests != 82 || r.Limited != 0 {
 		t.Errorf("%d requests, %d limited", r.Requests, r.Limited)
@@ -387,24 +371,6 @@ func TestRun_HostileLines(t *testing.T) {
 	}
 	if rule := r.Rules[0]; rule.Requests != 4 || rule.Limited != 1 {
 		t.Errorf("%+v", rule)
-	}
-}
-
-func TestRun_BrokenGzip(t *testing.T) {
-	var text strings.Builder
-	random := rand.New(rand.NewPCG(1, 1))
-	for i := range 2_000 {
-		text.WriteString(line(fmt.Sprint("192.0.2.", random.IntN(256)), i/2, fmt.Sprint("/", random.Int())))
-	}
-	packed := gzipped(t, text.String())
-	for name, broken := range map[string]string{
-		"truncated": packed[:len(packed)/2], "wrong checksum": packed[:len(packed)-6] + "xxxxxx", "header only": packed[:3], "changed": packed[:20_000] + "\x00\x01\x02\x03" + packed[20_004:],
-	} {
-		logs := []Input{{"first.gz", strings.NewReader(broken)}, {"second", strings.NewReader(line("198.51.100.1", 1, "/"))}}
-		report, err := Run(t.Context(), Config{Proposed: perIP(t, 10), Logs: logs})
-		if err == nil || !strings.HasPrefix(err.Error(), "first.gz: ") || report != nil {
-			t.Errorf("%s: %+v, %v", name, report, err)
-		}
 	}
 }
 

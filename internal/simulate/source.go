@@ -1,8 +1,6 @@
 package simulate
 
 import (
-	"bufio"
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
@@ -35,11 +33,7 @@ func openLogs(logs []Input, mapping []string) (sources []*source, err error) {
 		return nil, err
 	}
 	for _, in := range logs {
-		text, err := unpacked(in.Reader)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", in.Name, err)
-		}
-		s := &source{log: Log{Name: in.Name}, lines: newLineReader(text), fields: fields, entry: new(entry)}
+		s := &source{log: Log{Name: in.Name}, lines: newLineReader(in.Reader), fields: fields, entry: new(entry)}
 		if err := s.next(); err != nil {
 			return nil, err
 		}
@@ -57,16 +51,6 @@ func earliest(sources []*source) (first *source) {
 		}
 	}
 	return first
-}
-
-// unpacked decompresses what begins like a gzip file.
-func unpacked(in io.Reader) (io.Reader, error) {
-	const gzipMagic = "\x1f\x8b"
-	plain := bufio.NewReader(in)
-	if magic, _ := plain.Peek(len(gzipMagic)); string(magic) == gzipMagic {
-		return gzip.NewReader(plain)
-	}
-	return plain, nil
 }
 
 // next reads up to the next line that is a request. Its time is at least that of the request

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,10 +21,8 @@ import (
 // NewLogger returns a logger that writes text or json. level is the lowest level that is
 // logged: debug, info, warn or error. Lines about a traced request have its trace id.
 func NewLogger(w io.Writer, format, level string) (*slog.Logger, error) {
-	lowest, ok := map[string]slog.Level{
-		"debug": slog.LevelDebug, "": slog.LevelInfo, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError,
-	}[level]
-	if !ok {
+	var lowest slog.Level
+	if err := lowest.UnmarshalText([]byte(cmp.Or(level, "info"))); err != nil {
 		return nil, fmt.Errorf("unknown log level %q: use debug, info, warn or error", level)
 	}
 	options := &slog.HandlerOptions{Level: lowest}

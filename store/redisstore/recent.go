@@ -28,8 +28,9 @@ type recentDecisions struct {
 	mu    sync.Mutex
 	slots [recentWindow / recentSlot]decisionCounts
 
-	since time.Time // the first failure of the state, zero without
-	cause error     // of the last failure
+	since    time.Time // the first failure of the state, zero without
+	cause    error     // of the last failure
+	unlogged error     // a failure that was not logged
 }
 
 type decisionCounts struct {
@@ -51,7 +52,7 @@ func (q *nodeQueue) count(asked time.Time, err error, isReply bool) {
 // add counts a decision that was asked for at a time, or half a window ago if it
 // took longer, and ended now. It returns a failure that is to be logged: at once if
 // it cannot open the breaker, which has its own log lines, otherwise if the state
-// lasts.
+// lasts, or with the next success.
 func (r *recentDecisions) add(asked, now time.Time, err error, isReply bool) (failed error) {
 	if earliest := now.Add(-recentWindow / 2); asked.Before(earliest) {
 		asked = earliest
@@ -68,7 +69,8 @@ func (r *recentDecisions) add(asked, now time.Time, err error, isReply bool) (fa
 		if !r.since.IsZero() && !r.window(now).tooMany() {
 			r.since = time.Time{}
 		}
-		return nil
+		failed, r.unlogged = r.unlogged, nil
+		return failed
 	}
 	if s.failed++; s.failed == 1 {
 		s.since = now
@@ -79,9 +81,14 @@ func (r *recentDecisions) add(asked, now time.Time, err error, isReply bool) (fa
 			r.since = all.since
 		}
 	}
-	if errors.Is(err, store.ErrNotSent) || !isReply && (r.since.IsZero() || now.Sub(r.since) <= soon) {
+	switch {
+	case errors.Is(err, store.ErrNotSent):
+		return nil
+	case !isReply && (r.since.IsZero() || now.Sub(r.since) <= soon):
+		r.unlogged = err
 		return nil
 	}
+	r.unlogged = nil
 	return err
 }
 
@@ -90,7 +97,7 @@ func (r *recentDecisions) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	clear(r.slots[:])
-	r.since, r.cause = time.Time{}, nil
+	r.since, r.unlogged, r.cause = time.Time{}, nil, nil
 }
 
 // sum returns the counts of the window that ends now, with the first failure of
