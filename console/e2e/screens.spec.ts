@@ -2,7 +2,7 @@ import { expect } from "@playwright/test";
 import { testRedis as test } from "./fleet";
 import { look, signIn, watch } from "./page";
 
-const screens = ["Overview", "Rules", "Explain", "Callers", "Overrides", "Warnings", "Fleet", "Audit"];
+const screens = ["Overview", "Rules", "Explain", "Callers", "Overrides", "Warnings", "Fleet"];
 
 for (const colorScheme of ["light", "dark"] as const) {
   for (const width of [1280, 360]) {

@@ -33,8 +33,6 @@ type SoakResult struct {
 const (
 	soakCallers   = 16
 	soakPerSecond = 400
-	// auditKept is how many changes a server keeps in memory.
-	auditKept = 1_000
 )
 
 // Run warms the server up, measures, injects random faults under load, heals them and
@@ -51,11 +49,6 @@ func (s Soak) Run(tb testing.TB) SoakResult {
 	if s.WarmUp > 0 {
 		warm = faults[:s.WarmUp]
 	}
-	load.concurrently(func(user int) {
-		for range auditKept / soakCallers {
-			load.reset(tb.Context(), user)
-		}
-	})
 	load.everyone(tb.Context())
 	load.during(tb, func() {
 		for _, f := range warm {

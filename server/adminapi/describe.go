@@ -37,8 +37,8 @@ func describe(version string) huma.Config {
 			OpenAPI: "3.1.0",
 			Info: &huma.Info{
 				Title: "FluxGate admin API", Version: version,
-				Description: "Rule sets and their rules, history and restoring, explanations, buckets, " +
-					"live numbers of the fleet and the audit.",
+				Description: "Rule sets and their rules, history and restoring, explanations, buckets " +
+					"and live numbers of the fleet.",
 				License: &huma.License{Name: "MIT", Identifier: "MIT"},
 			},
 			Components: &huma.Components{
@@ -55,7 +55,7 @@ func describe(version string) huma.Config {
 				{Name: tagOverrides, Description: "Other numbers of a rule for single callers."},
 				{Name: tagDecisions, Description: "Explain decisions, and show and reset buckets."},
 				{Name: tagInsight, Description: "What happens now: rates, servers and callers."},
-				{Name: tagAbout, Description: "The caller and the audit."},
+				{Name: tagAbout, Description: "The caller."},
 			},
 		},
 		Formats:       map[string]huma.Format{"application/json": format, "json": format},

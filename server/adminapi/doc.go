@@ -1,6 +1,5 @@
 // Package adminapi serves the admin API: rule sets and their rules, history,
-// comparing and restoring, validation, explanations, buckets, counters and the
-// audit.
+// comparing and restoring, validation, explanations, buckets and live numbers.
 //
 // The description of the API (OpenAPI 3.1) is generated from the types of package
 // admin and the operations registered here. Each operation names the role that

@@ -2,7 +2,6 @@ package adminapi_test
 
 import (
 	"encoding/json"
-	"net/http"
 	"os"
 	"reflect"
 	"strings"
@@ -81,15 +80,13 @@ func TestDocs_AdminAPI(t *testing.T) {
 			asked++
 			i += 2
 		case isJSON:
-			var records struct {
-				Records []any `json:"records"`
-			}
-			r.send(t, http.MethodGet, "/v1/audit", "").want(t, http.StatusOK).into(t, &records)
-			for _, record := range records.Records {
-				audited = audited || reflect.DeepEqual(varying(record), read(shown))
+			records, err := os.ReadFile(r.auditFile)
+			do(t, err)
+			for record := range strings.Lines(string(records)) {
+				audited = audited || reflect.DeepEqual(read(record), read(shown))
 			}
 			if !audited {
-				t.Errorf("no record is %s in %v", shown, records)
+				t.Errorf("no record is %s in\n%s", shown, records)
 			}
 		}
 	}

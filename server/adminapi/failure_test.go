@@ -19,7 +19,7 @@ func TestAudit_FailureAfterChange(t *testing.T) {
 		t.Errorf("it is answered with %s", response.Status)
 		do(t, response.Body.Close())
 	}
-	all := r.audit.Recent(0, 0, nil)
+	all := r.records(t)
 	if len(all) != 1 || all[0].Outcome != audit.Failed || all[0].Status != http.StatusInternalServerError || all[0].After != 1 || !strings.Contains(all[0].Detail, "may have been made") {
 		t.Errorf("the audit has %+v", all)
 	}

@@ -1,6 +1,7 @@
 package adminapi_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/sha256"
@@ -10,6 +11,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -42,21 +45,20 @@ type rig struct {
 	*httptest.Server
 	api   *adminapi.API
 	rules *memrules.Source
-	audit *audit.Log
 	op    *admin.Direct
 	// engine decides with the same rules and buckets.
-	engine  *fluxgate.Engine
-	insight *insight.Insight
+	engine    *fluxgate.Engine
+	insight   *insight.Insight
+	auditFile string
 }
 
 // settings are the settings that a test can change.
 type settings struct {
 	changed func() // called after a change
 	server  config.Server
-	// auditFile gets the audit, auditLog too.
-	auditFile string
-	auditLog  *slog.Logger
-	rate      int64
+	// auditLog gets the audit, as a file does.
+	auditLog *slog.Logger
+	rate     int64
 	// bodyTimeout bounds the reading of a body.
 	bodyTimeout time.Duration
 	source      rules.Editor
@@ -73,14 +75,14 @@ func start(t testing.TB, change ...func(*settings)) *rig {
 		token("reader", tokenRead, nil, config.RoleRead), token("writer", tokenWrite, nil, config.RoleWrite),
 		token("service", tokenCheck, nil, config.RoleCheck), token("tenant", tokenOne, []string{"mine"}, config.RoleWrite),
 	}
-	r := &rig{rules: memrules.New(memrules.Config{})}
+	r := &rig{rules: memrules.New(memrules.Config{}), auditFile: filepath.Join(t.TempDir(), "audit.jsonl")}
 	s.source = r.rules
 	for _, f := range change {
 		f(&s)
 	}
 	guard, err := access.New(&s.server, nil)
 	do(t, err)
-	r.audit, err = audit.New(s.auditFile, s.auditLog)
+	log, err := audit.New(r.auditFile, s.auditLog)
 	do(t, err)
 	if s.store == nil {
 		s.store, err = memstore.New(memstore.Config{})
@@ -97,7 +99,7 @@ func start(t testing.TB, change ...func(*settings)) *rig {
 	r.op = admin.NewDirect(s.source, func() *fluxgate.Engine { return r.engine }, "")
 	r.op.Fleet = func(ctx context.Context) []admin.Server { return r.insight.Fleet(ctx, insight.Everything()).Servers }
 	r.api, err = adminapi.New(adminapi.Config{
-		Operator: r.op, Guard: guard, Audit: r.audit, Rate: s.rate, BodyTimeout: s.bodyTimeout, Insight: r.insight, Logger: s.log,
+		Operator: r.op, Guard: guard, Audit: log, Rate: s.rate, BodyTimeout: s.bodyTimeout, Insight: r.insight, Logger: s.log,
 		Changed: func(q *http.Request) {
 			_ = loaded.Reload(q.Context())
 			if s.changed != nil {
@@ -109,6 +111,34 @@ func start(t testing.TB, change ...func(*settings)) *rig {
 	r.Server = httptest.NewServer(r.api)
 	t.Cleanup(r.Close)
 	return r
+}
+
+// records returns the records of the audit, oldest first.
+func (r *rig) records(t testing.TB) []audit.Record {
+	t.Helper()
+	f, err := os.Open(r.auditFile)
+	do(t, err)
+	defer f.Close()
+	var all []audit.Record
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var record audit.Record
+		do(t, json.Unmarshal(lines.Bytes(), &record))
+		all = append(all, record)
+	}
+	do(t, lines.Err())
+	return all
+}
+
+// lastRecord returns the last record of the audit.
+func (r *rig) lastRecord(t testing.TB) audit.Record {
+	t.Helper()
+	all := r.records(t)
+	if len(all) == 0 {
+		t.Fatal("the audit is empty")
+	}
+	return all[len(all)-1]
 }
 
 func token(name, value string, ruleSets []string, roles ...config.Role) config.Token {

@@ -104,7 +104,7 @@ func TestRevision_Restore(t *testing.T) {
 	if got := r.send(t, http.MethodPost, mine+"/revisions/6/restore", "", "If-Match", `"6"`).want(t, http.StatusOK); got.header.Get("ETag") != `"6"` {
 		t.Errorf("restoring the current revision makes revision %s", got.header.Get("ETag"))
 	}
-	if last := r.audit.Recent(0, 1, nil)[0]; last.Outcome != audit.Unchanged {
+	if last := r.lastRecord(t); last.Outcome != audit.Unchanged {
 		t.Errorf("the audit has %+v", last)
 	}
 	r.send(t, http.MethodPost, mine+"/revisions/5/restore?comment=back+then+all+was+well", "", "If-Match", `"6"`).want(t, http.StatusOK)

@@ -80,7 +80,7 @@ func TestInsight_Queries(t *testing.T) {
 	}
 	for _, path := range []string{"/v1/live?ruleSet=yours", "/v1/callers?ruleSet=yours"} {
 		r.send(t, http.MethodGet, path, "", "Authorization", "Bearer "+tokenOne).want(t, http.StatusForbidden)
-		if last := r.audit.Recent(0, 1, nil)[0]; last.RuleSet != "yours" || last.Who != "token:tenant" {
+		if last := r.lastRecord(t); last.RuleSet != "yours" || last.Who != "token:tenant" {
 			t.Errorf("the audit says %+v", last)
 		}
 	}

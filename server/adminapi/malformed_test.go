@@ -26,7 +26,7 @@ func malformed() [][]string {
 	all := [][]string{
 		{get, "/v1/rule-sets?limit=0"}, {get, "/v1/rule-sets?limit=-1"}, {get, "/v1/rule-sets?limit=1001"}, {get, "/v1/rule-sets?limit=ten"},
 		{get, "/v1/rule-sets?limit=1e2"}, {get, "/v1/rule-sets?limit=99999999999999999999"}, {get, "/v1/rule-sets?Limit=5"}, {get, "/v1/rule-sets?nonsense"},
-		{get, "/v1/rule-sets?after=" + strings.Repeat("a", 65)}, {get, "/v1/rule-sets?limit=5&offset=5"}, {get, "/v1/audit?before=-1"}, {get, "/v1/audit?before=x"},
+		{get, "/v1/rule-sets?after=" + strings.Repeat("a", 65)}, {get, "/v1/rule-sets?limit=5&offset=5"}, {get, mine + "/revisions?before=x"},
 		{get, "/v1/whoami?who=me"}, {get, mine + "/rules?offset=-1"}, {get, mine + "/rules?offset=x"}, {get, mine + "/revisions?before=-3"},
 		{get, mine + "/revisions/0"}, {get, mine + "/revisions/-1"}, {get, mine + "/revisions/one"}, {get, mine + "/revisions/99999999999999999999"},
 		{get, mine + "/diff?from=-1"}, {get, mine + "/diff?to=x"},

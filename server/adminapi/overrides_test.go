@@ -49,7 +49,7 @@ func TestOverrides(t *testing.T) {
 	if user, key := r.limit(t, "user", fluxgate.Request{UserID: "acme"}), r.limit(t, "key", fluxgate.Request{APIKey: "sesame-open"}); user != 25 || key != 77 {
 		t.Errorf("the limits are %d and %d, not 25 and 77", user, key)
 	}
-	last := r.audit.Recent(0, 1, nil)[0]
+	last := r.lastRecord(t)
 	if last.Operation != "put-overrides" || last.Outcome != audit.Changed || !strings.Contains(string(last.Changes), "launch") || strings.Contains(string(last.Changes), "sesame") {
 		t.Errorf("the audit has %+v with %s", last, last.Changes)
 	}

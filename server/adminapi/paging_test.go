@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/fluxgate/fluxgate/rules"
-	"github.com/fluxgate/fluxgate/server/audit"
 	"github.com/fluxgate/fluxgate/server/config"
 )
 
@@ -130,43 +129,5 @@ func TestPaging_Revisions(t *testing.T) {
 	}
 	if got := r.send(t, http.MethodGet, mine+"/revisions?before=1", "").want(t, http.StatusOK); strings.TrimSpace(got.body) != `{"revisions":[]}` {
 		t.Errorf("the page before the first is %s", got.body)
-	}
-}
-
-// Pages of the audit miss and repeat none.
-func TestPaging_Audit(t *testing.T) {
-	r := start(t)
-	var all, visible []uint64
-	for i := range 30 {
-		path, body := "/v1/rule-sets/yours", setOf("yours", i+1)
-		switch {
-		case i%4 == 1:
-			path, body = "/v1/rule-sets/mine", setOf("mine", i+1)
-		case i%10 == 0:
-			// A record about no rule set is visible only to readers of all rule sets.
-			r.send(t, http.MethodGet, "/v1/rule-sets", "", "Authorization", "Bearer "+tokenCheck).want(t, http.StatusForbidden)
-			continue
-		}
-		r.send(t, http.MethodPut, path, body, "If-None-Match", "*")
-	}
-	for _, record := range r.audit.Recent(0, 0, nil) {
-		all = append(all, record.Seq)
-		if record.RuleSet == "mine" {
-			visible = append(visible, record.Seq)
-		}
-	}
-	if len(all) != 30 || len(visible) != 8 {
-		t.Fatalf("%d records, %d of them about one rule set", len(all), len(visible))
-	}
-	for _, limit := range limits {
-		for token, want := range map[string][]uint64{tokenRead: all, tokenOne: visible} {
-			var got []uint64
-			for _, record := range walk[audit.Record](t, r, "/v1/audit", "records", "before", limit, "Authorization", "Bearer "+token) {
-				got = append(got, record.Seq)
-			}
-			if !slices.Equal(got, want) {
-				t.Errorf("with the %s, in pages of %d, the records are %v", token, limit, got)
-			}
-		}
 	}
 }

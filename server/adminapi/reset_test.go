@@ -55,7 +55,7 @@ func TestReset_Scope(t *testing.T) {
 		if got := left(); got != c.want {
 			t.Errorf("after a reset of %s left are\n%s, want\n%s", c.name, got, c.want)
 		}
-		last := r.audit.Recent(0, 1, nil)[0]
+		last := r.lastRecord(t)
 		if last.Operation != "reset-buckets" || last.RuleSet != "mine" || last.Outcome != audit.Changed || last.Who != "token:writer" || (last.Rule == "") != (c.name == "a rule set") || (last.Key != "") != strings.HasPrefix(c.name, "one caller") {
 			t.Errorf("the audit of a reset of %s has %+v", c.name, last)
 		}
@@ -105,7 +105,7 @@ func TestReset_KeyOfAnotherBucket(t *testing.T) {
 		t.Errorf("the answer is %q", p.Detail)
 	}
 	r.send(t, http.MethodPost, mine+"/buckets/reset", fmt.Sprintf(`{"rule":"a","key":%q}`, key["a"]), tenant...).want(t, http.StatusNoContent)
-	if last := r.audit.Recent(0, 1, nil)[0]; last.Key != key["a"] {
+	if last := r.lastRecord(t); last.Key != key["a"] {
 		t.Errorf("the audit has %+v, want the key as it was sent", last)
 	}
 }

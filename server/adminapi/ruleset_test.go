@@ -124,7 +124,7 @@ func TestRuleSet_Unchanged(t *testing.T) {
 		if got.header.Get("ETag") != `"1"` || entry.Revision != 1 {
 			t.Errorf("%s makes revision %d with the ETag %s", same, entry.Revision, got.header.Get("ETag"))
 		}
-		if last := r.audit.Recent(0, 1, nil)[0]; last.Outcome != audit.Unchanged || last.Before != 1 || last.After != 1 || last.Changes != nil {
+		if last := r.lastRecord(t); last.Outcome != audit.Unchanged || last.Before != 1 || last.After != 1 || last.Changes != nil {
 			t.Errorf("the audit has %+v", last)
 		}
 	}

@@ -42,7 +42,7 @@ func TestSlots_Full(t *testing.T) {
 	if p := got.problem(t); p.Kind != admin.KindLimited || got.header.Get("Retry-After") != "1" || !strings.Contains(p.Detail, "try again") {
 		t.Errorf("answers %+v with Retry-After %q", p, got.header.Get("Retry-After"))
 	}
-	if last := r.audit.Recent(0, 1, nil)[0]; last.Operation != "put-rule-set" || last.Status != http.StatusServiceUnavailable || last.Outcome != audit.Failed {
+	if last := r.lastRecord(t); last.Operation != "put-rule-set" || last.Status != http.StatusServiceUnavailable || last.Outcome != audit.Failed {
 		t.Errorf("the audit says %+v", last)
 	}
 	r.send(t, http.MethodPost, "/v1/validate", setOf("mine", 5), "Authorization", "Bearer "+tokenRead).want(t, http.StatusOK)

@@ -94,7 +94,7 @@ func TestUnavailable_DetailsInLog(t *testing.T) {
 		if n := strings.Count(log.String(), "10.11.12.13"); n != asked {
 			t.Errorf("%s %s: the log has %d failures, want %d", method, path, n, asked)
 		}
-		if last := r.audit.Recent(0, 1, nil)[0]; (method == http.MethodPut || method == http.MethodDelete) && (last.Outcome != audit.Failed || last.Status != http.StatusServiceUnavailable || last.Before != 1) {
+		if last := r.lastRecord(t); (method == http.MethodPut || method == http.MethodDelete) && (last.Outcome != audit.Failed || last.Status != http.StatusServiceUnavailable || last.Before != 1) {
 			t.Errorf("%s %s: the audit has %+v", method, path, last)
 		}
 	}

@@ -1,15 +1,14 @@
 package audit
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
-	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -20,7 +19,7 @@ const Unauthenticated = "unauthenticated"
 // minute, so that they cannot fill the disk.
 const maxAnonymous = 100
 
-// Log keeps records. It is safe for concurrent use.
+// Log writes records. It is safe for concurrent use.
 type Log struct {
 	log  *slog.Logger
 	file string // empty: none
@@ -31,15 +30,14 @@ type Log struct {
 	began     time.Time // of the minute in which anonymous attempts are counted
 	anonymous int
 
-	mu              sync.Mutex // not held during a write
-	broken          error
-	changes, others ring
+	broken atomic.Pointer[error] // points to nil if the last write succeeded
 }
 
 // New returns a log that writes to the server's log, whatever its level, and to a
 // file unless its name is empty. A file that cannot be opened is an error.
 func New(file string, log *slog.Logger) (*Log, error) {
 	l := &Log{log: slog.New(allLevels{log.Handler()}), file: file}
+	l.broken.Store(new(error))
 	if err := l.append(nil); err != nil {
 		return nil, fmt.Errorf("opening the audit file: %w", err)
 	}
@@ -79,13 +77,6 @@ func (l *Log) Write(ctx context.Context, r Record) {
 func (l *Log) write(ctx context.Context, r *Record) {
 	l.written++
 	r.Seq, r.Time = l.written, time.Now().UTC()
-	l.mu.Lock()
-	if r.Outcome == Changed {
-		l.changes.add(r)
-	} else {
-		l.others.add(r)
-	}
-	l.mu.Unlock()
 	level := slog.LevelInfo
 	if r.Outcome == Refused || r.Outcome == Failed {
 		level = slog.LevelWarn
@@ -101,9 +92,7 @@ func (l *Log) write(ctx context.Context, r *Record) {
 			"seq", r.Seq, "error", err)
 		err = fmt.Errorf("writing the audit: %w", err)
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.broken = err
+	l.broken.Store(&err)
 }
 
 // append appends a line to the file in one write. An incomplete line stays a line of its
@@ -126,47 +115,8 @@ func (l *Log) append(line []byte) error {
 	return errors.Join(err, file.Close())
 }
 
-// Recent returns the last visible records, newest first: at most limit of those
-// with a number below before, where 0 means from the newest on. A limit that is
-// not positive means all; visible may be nil.
-func (l *Log) Recent(before uint64, limit int, visible func(*Record) bool) []Record {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	all := slices.Concat(l.changes.records, l.others.records)
-	slices.SortFunc(all, func(a, b Record) int { return cmp.Compare(b.Seq, a.Seq) })
-	all = slices.DeleteFunc(all, func(r Record) bool { return before != 0 && r.Seq >= before || visible != nil && !visible(&r) })
-	if limit > 0 && len(all) > limit {
-		all = all[:limit]
-	}
-	return append([]Record{}, all...)
-}
-
 // Broken returns why the last record is not in the file. It is nil again after a
 // successful write.
 func (l *Log) Broken() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.broken
-}
-
-// Bounds of a ring, in records and bytes.
-const (
-	maxRecords = 1_000
-	maxKept    = 8 << 20
-)
-
-// ring holds the last records, the oldest first.
-type ring struct {
-	records []Record
-	size    int // in bytes
-}
-
-// add adds a record and drops the oldest beyond the bounds.
-func (k *ring) add(r *Record) {
-	k.records = append(k.records, *r)
-	k.size += r.size()
-	for len(k.records) > maxRecords || k.size > maxKept {
-		k.size -= k.records[0].size()
-		k.records = slices.Delete(k.records, 0, 1)
-	}
+	return *l.broken.Load()
 }

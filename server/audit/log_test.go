@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -71,7 +70,7 @@ func change(n int64) audit.Record {
 	}
 }
 
-// A record is in the file, the log and memory.
+// A record is in the file and the log.
 func TestLog_Write(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "audit.log")
 	var said bytes.Buffer
@@ -113,9 +112,6 @@ func TestLog_Write(t *testing.T) {
 			t.Errorf("the log lacks %s: %s", part, logged[1])
 		}
 	}
-	if recent := log.Recent(0, 0, nil); len(recent) != 2 || recent[0].Seq != 2 || recent[1].Before != 0 || recent[0].Time.IsZero() {
-		t.Errorf("in memory: %+v", recent)
-	}
 }
 
 // Refusals are logged as warnings.
@@ -126,42 +122,6 @@ func TestLog_Levels(t *testing.T) {
 	}
 	if text := said.String(); strings.Count(text, "level=INFO") != 2 || strings.Count(text, "level=WARN") != 2 {
 		t.Errorf("logged\n%s", text)
-	}
-}
-
-// Recent returns pages from the newest on.
-func TestRecent_Pages(t *testing.T) {
-	log, _ := open(t, "")
-	for n := range 2_400 {
-		set := "a"
-		if n%2 == 1 {
-			set = "b"
-		}
-		write(t, log, audit.Record{RuleSet: set})
-	}
-	visible := func(r *audit.Record) bool { return r.RuleSet == "b" }
-	var seen []uint64
-	for before := uint64(0); ; {
-		page := log.Recent(before, 100, visible)
-		for _, r := range page {
-			if r.RuleSet != "b" {
-				t.Errorf("%+v is visible", r)
-			}
-			seen = append(seen, r.Seq)
-		}
-		if len(page) == 0 {
-			break
-		}
-		before = page[len(page)-1].Seq
-	}
-	if len(seen) != 500 || seen[0] != 2_400 || seen[499] != 1_402 {
-		t.Errorf("seen %v", seen)
-	}
-	if all := log.Recent(0, 0, nil); len(all) != 1_000 || all[999].Seq != 1_401 {
-		t.Errorf("%d are kept", len(all))
-	}
-	if none := log.Recent(1, 10, nil); none == nil || len(none) != 0 {
-		t.Errorf("before the first: %v", none)
 	}
 }
 
@@ -200,12 +160,17 @@ func TestRecord_Bounds(t *testing.T) {
 // Texts are cut to a number of characters, whatever their encoding, and changes
 // to the size of their JSON.
 func TestRecord_LongTexts(t *testing.T) {
-	log, _ := open(t, "")
+	file := filepath.Join(t.TempDir(), "audit.log")
+	log, _ := open(t, file)
+	last := func() audit.Record {
+		all := lines(t, file)
+		return all[len(all)-1]
+	}
 	for _, part := range []string{"\x01", "\n", "\t", `"`, "<", "\xff", "\u202e", "é", "😀", "x", "x<é\x00"} {
 		long := strings.Repeat(part, 2_000)
 		changes := json.RawMessage(`"` + strings.Repeat("<", 60_000) + `"`)
 		write(t, log, audit.Record{Detail: long, Comment: long, Changes: changes})
-		r := log.Recent(0, 1, nil)[0]
+		r := last()
 		for _, text := range []string{r.Detail, r.Comment} {
 			if n := utf8.RuneCountInString(text); n != 1_001 || !strings.HasSuffix(text, "…") {
 				t.Errorf("a text of %q has %d characters", part, n)
@@ -216,35 +181,8 @@ func TestRecord_LongTexts(t *testing.T) {
 		}
 	}
 	whole := strings.Repeat("x", 1_000)
-	if write(t, log, audit.Record{Detail: whole}); log.Recent(0, 1, nil)[0].Detail != whole {
+	if write(t, log, audit.Record{Detail: whole}); last().Detail != whole {
 		t.Error("a text that fits was cut")
-	}
-}
-
-// Refusals do not displace changes in memory.
-func TestRecent_ChangesKept(t *testing.T) {
-	log, _ := open(t, "")
-	for n := range int64(1_100) {
-		write(t, log, change(n))
-		for _, outcome := range []audit.Outcome{audit.Refused, audit.Failed, audit.Unchanged} {
-			write(t, log, audit.Record{Who: "token:ci", Outcome: outcome})
-		}
-	}
-	all := log.Recent(0, 0, nil)
-	changes := log.Recent(0, 0, func(r *audit.Record) bool { return r.Outcome == audit.Changed })
-	if len(all) != 2_000 || len(changes) != 1_000 || changes[999].Before != 100 {
-		t.Errorf("%d are kept, %d of them changes", len(all), len(changes))
-	}
-	if !slices.IsSortedFunc(all, func(a, b audit.Record) int { return int(b.Seq) - int(a.Seq) }) || all[0].Seq != 4_400 {
-		t.Errorf("they are out of order: %+v", all)
-	}
-	// Page by page they are the same.
-	var paged []audit.Record
-	for page := log.Recent(0, 70, nil); len(page) > 0; page = log.Recent(page[len(page)-1].Seq, 70, nil) {
-		paged = append(paged, page...)
-	}
-	if fmt.Sprint(paged) != fmt.Sprint(all) {
-		t.Errorf("in pages they are %+v", paged)
 	}
 }
 
@@ -269,39 +207,6 @@ func TestLog_AnyLevel(t *testing.T) {
 	}
 }
 
-// Memory is bounded in bytes too.
-func TestRecent_BoundedBytes(t *testing.T) {
-	log, _ := open(t, "")
-	changes, _ := json.Marshal(strings.Repeat("x", 60_000))
-	for range 300 {
-		write(t, log, audit.Record{Changes: changes})
-	}
-	kept, size := log.Recent(0, 0, nil), 0
-	for _, r := range kept {
-		size += len(r.Changes)
-	}
-	if size > 8<<20 || size < 7<<20 || kept[0].Seq != 300 || kept[len(kept)-1].Seq != uint64(301-len(kept)) {
-		t.Errorf("%d records of %d bytes are kept", len(kept), size)
-	}
-	for range 1_100 {
-		write(t, log, audit.Record{})
-	}
-	if kept := log.Recent(0, 0, nil); len(kept) != 1_000 {
-		t.Errorf("%d records are kept", len(kept))
-	}
-}
-
-// Records in memory are copies.
-func TestRecent_Copy(t *testing.T) {
-	log, _ := open(t, "")
-	r := change(1)
-	write(t, log, r)
-	copy(r.Changes, "garbage")
-	if kept := log.Recent(0, 1, nil); !json.Valid(kept[0].Changes) {
-		t.Errorf("%s", kept[0].Changes)
-	}
-}
-
 // Concurrent writers write whole lines.
 func TestLog_Concurrent(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "audit.log")
@@ -319,7 +224,6 @@ func TestLog_Concurrent(t *testing.T) {
 				if err := logs[writer%2].Broken(); err != nil {
 					t.Error(err)
 				}
-				logs[writer%2].Recent(0, 5, nil)
 			}
 		})
 	}

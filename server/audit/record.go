@@ -24,30 +24,30 @@ const (
 // Record is one operation: a change, or a rejected attempt.
 type Record struct {
 	// Seq numbers the records of one process. The log sets it.
-	Seq uint64 `json:"seq" doc:"The number of the record on this server."`
+	Seq uint64 `json:"seq"`
 	// Time is when it was written. The log sets it.
-	Time time.Time `json:"time" doc:"When."`
+	Time time.Time `json:"time"`
 	// Who is the name of the caller, From its address.
-	Who  string `json:"who" doc:"The name of the caller."`
-	From string `json:"from,omitempty" doc:"The address of the caller."`
+	Who  string `json:"who"`
+	From string `json:"from,omitempty"`
 	// Operation is the id of the operation.
-	Operation string `json:"operation" doc:"The operation id."`
-	RuleSet   string `json:"ruleSet,omitempty" doc:"The rule set."`
-	Rule      string `json:"rule,omitempty" doc:"The rule."`
+	Operation string `json:"operation"`
+	RuleSet   string `json:"ruleSet,omitempty"`
+	Rule      string `json:"rule,omitempty"`
 	// Key is the bucket that was reset. Empty means all of the rule or the rule
 	// set.
-	Key     string  `json:"key,omitempty" doc:"The bucket that was reset; absent: all of the rule or the rule set."`
-	Outcome Outcome `json:"outcome" enum:"changed,unchanged,refused,failed" doc:"The result."`
+	Key     string  `json:"key,omitempty"`
+	Outcome Outcome `json:"outcome"`
 	// Status is the status of the answer, Detail its text.
-	Status int    `json:"status,omitempty" doc:"The status of the answer."`
-	Detail string `json:"detail,omitempty" doc:"The text of the answer."`
+	Status int    `json:"status,omitempty"`
+	Detail string `json:"detail,omitempty"`
 	// Before and After are revisions of the rule set. 0 means none.
-	Before int64 `json:"before,omitempty" doc:"The revision before; absent if there was none."`
-	After  int64 `json:"after,omitempty" doc:"The revision after."`
+	Before int64 `json:"before,omitempty"`
+	After  int64 `json:"after,omitempty"`
 	// Comment is the reason, as in the history.
-	Comment string `json:"comment,omitempty" doc:"The reason, as in the history."`
+	Comment string `json:"comment,omitempty"`
 	// Changes are the differences, as JSON.
-	Changes json.RawMessage `json:"changes,omitempty" doc:"The differences, rule by rule."`
+	Changes json.RawMessage `json:"changes,omitempty"`
 }
 
 // Bounds of a record: of its texts in characters, and of its changes in bytes.
@@ -67,7 +67,6 @@ func (r *Record) bound() {
 		return
 	}
 	given := strconv.Itoa(len(r.Changes))
-	// A copy: the caller's may be a part of something large.
 	switch text, err := json.Marshal(r.Changes); {
 	case err != nil:
 		r.Changes = json.RawMessage(`{"unreadableBytes":` + given + `}`)
@@ -93,11 +92,4 @@ func (r *Record) attributes() []slog.Attr {
 	return slices.DeleteFunc(all, func(a slog.Attr) bool {
 		return a.Value.Equal(slog.StringValue("")) || a.Value.Equal(slog.Int64Value(0))
 	})
-}
-
-// size returns about how much memory a record needs, in bytes.
-func (r *Record) size() int {
-	const fields = 256
-	return fields + len(r.Who) + len(r.From) + len(r.Operation) + len(r.RuleSet) + len(r.Rule) + len(r.Key) +
-		len(r.Comment) + len(r.Outcome) + len(r.Detail) + len(r.Changes)
 }

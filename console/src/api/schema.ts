@@ -4,23 +4,6 @@
  */
 
 export interface paths {
-    "/v1/audit": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /** List changes and rejected requests on this server, newest first */
-        get: operations["list-audit"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/v1/callers": {
         parameters: {
             query?: never;
@@ -371,15 +354,6 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
-        Audit: {
-            /**
-             * Format: int64
-             * @description The value of before for the next page; absent on the last.
-             */
-            next?: number;
-            /** @description Records, newest first. */
-            records: components["schemas"]["Record"][];
-        };
         Band: {
             /**
              * Format: int64
@@ -884,56 +858,6 @@ export interface components {
              */
             waiting: number;
         };
-        Record: {
-            /**
-             * Format: int64
-             * @description The revision after.
-             */
-            after?: number;
-            /**
-             * Format: int64
-             * @description The revision before; absent if there was none.
-             */
-            before?: number;
-            /** @description The differences, rule by rule. */
-            changes?: unknown;
-            /** @description The reason, as in the history. */
-            comment?: string;
-            /** @description The text of the answer. */
-            detail?: string;
-            /** @description The address of the caller. */
-            from?: string;
-            /** @description The bucket that was reset; absent: all of the rule or the rule set. */
-            key?: string;
-            /** @description The operation id. */
-            operation: string;
-            /**
-             * @description The result.
-             * @enum {string}
-             */
-            outcome: "changed" | "unchanged" | "refused" | "failed";
-            /** @description The rule. */
-            rule?: string;
-            /** @description The rule set. */
-            ruleSet?: string;
-            /**
-             * Format: int64
-             * @description The number of the record on this server.
-             */
-            seq: number;
-            /**
-             * Format: int64
-             * @description The status of the answer.
-             */
-            status?: number;
-            /**
-             * Format: date-time
-             * @description When.
-             */
-            time: string;
-            /** @description The name of the caller. */
-            who: string;
-        };
         RedisNode: {
             /** @description What the node did not do. */
             error?: string;
@@ -1436,76 +1360,6 @@ export interface components {
 }
 export type $defs = Record<string, never>;
 export interface operations {
-    "list-audit": {
-        parameters: {
-            query?: {
-                /** @description The most entries to return. */
-                limit?: number;
-                /** @description The number of the last record of the previous page. */
-                before?: number;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description OK */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Audit"];
-                };
-            };
-            /** @description Unauthorized */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Forbidden */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Unprocessable Entity */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Too Many Requests */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Service Unavailable */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
     callers: {
         parameters: {
             query?: {

@@ -1,5 +1,4 @@
 import type { ComponentType } from "react";
-import { Audit } from "./Audit";
 import { Callers } from "./Callers";
 import { Explain } from "./Explain";
 import { Fleet } from "./Fleet";
@@ -24,7 +23,6 @@ export const screens: Screen[] = [
   { path: "/overrides", title: "Overrides", Component: Overrides },
   { path: "/warnings", title: "Warnings", Component: Warnings },
   { path: "/fleet", title: "Fleet", Component: Fleet },
-  { path: "/audit", title: "Audit", Component: Audit },
 ];
 
 export function screenOf(path: string): Screen {
