@@ -55,17 +55,13 @@ type FieldDiff struct {
 // policy that is set. CreatedAt and UpdatedAt are ignored: see [Stamp].
 func Diff(before, after *Set) []RuleDiff {
 	was, is := byID(before), byID(after)
-	all := slices.Collect(maps.Values(is))
-	for id, r := range was {
-		if is[id] == nil {
-			all = append(all, r)
-		}
-	}
-	slices.SortFunc(all, func(a, b *Rule) int { // as they are evaluated
+	all := maps.Clone(was)
+	maps.Copy(all, is)
+	ordered := slices.SortedFunc(maps.Values(all), func(a, b *Rule) int { // as they are evaluated
 		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.ID, b.ID))
 	})
 	diffs := diffTables(before, after)
-	for _, r := range all {
+	for _, r := range ordered {
 		if d := compareRules(was[r.ID], is[r.ID]); len(d.Fields) > 0 || d.Change != DiffChanged {
 			d.Rule = r.ID
 			if old := was[r.ID]; r.Measure() != MeasureRequests && (old == nil || old.Measure() == r.Measure()) {

@@ -58,7 +58,6 @@ under common names. Overrides are not applied.`,
 	flags.StringSliceVar(&f.fields, "field", nil, "the fields of JSON lines with parts of the request, such as time=ts,ip=client.ip")
 	flags.StringVar(&f.ruleSet, "rule-set", "", "the rule set, if the files have several")
 	f.output.flag(cmd, asTable, asJSON, asYAML)
-	_ = cmd.RegisterFlagCompletionFunc("field", cobra.NoFileCompletions)
 	return cmd
 }
 
