@@ -38,7 +38,7 @@ test("pictures", async ({ browser, fleet }) => {
 
   // The picture of the README: a rejected request, and its caller in the console.
   await goTo(page, "#/callers");
-  await page.setViewportSize({ width: 900, height: 340 });
+  await page.setViewportSize({ width: 940, height: 355 });
   await expect(page.getByRole("row", { name: /mallory/ })).toBeVisible();
   const console = (await page.screenshot()).toString("base64");
   const command = "fluxgate check --user mallory --path /api/orders";
