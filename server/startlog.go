@@ -10,10 +10,8 @@ import (
 func (a *App) logStart() {
 	c := a.config
 	attrs := append([]any{"version", a.version, "config", cmp.Or(c.File(), "none")}, a.storeAttrs()...)
-	attrs = append(attrs, "rules", a.feed.source.Kind, "rulesAt", rulesAt(c), "reload", string(a.feed.strategy))
-	if c.Reload.Enabled {
-		attrs = append(attrs, "pollingInterval", c.Reload.PollingInterval.String())
-	}
+	attrs = append(attrs, "rules", a.feed.source.Kind, "rulesAt", rulesAt(c), "reload", string(a.feed.strategy),
+		"pollingInterval", c.Reload.PollingInterval.String())
 	a.log.Info("started", append(attrs,
 		"http", a.Addr("http"),
 		"grpc", cmp.Or(a.Addr("grpc"), "off"),

@@ -69,10 +69,6 @@ func run(ctx context.Context, version string, args []string, stdin io.Reader, st
 	root.SetIn(stdin)
 	root.SetOut(out)
 	root.SetErr(stderr)
-	root.InitDefaultCompletionCmd()
-	if cmd, _, err := root.Find([]string{"completion"}); err == nil {
-		group(cmd) // cobra ignores an unknown shell
-	}
 	err := root.ExecuteContext(ctx)
 	if out.err != nil {
 		err = fmt.Errorf("cannot write the output: %w", out.err)

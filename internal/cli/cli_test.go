@@ -35,7 +35,6 @@ func TestRun_ExitCodes(t *testing.T) {
 		{[]string{"serve", "--help"}, exitOK, "SIGHUP", true},
 		{[]string{"completion", "bash"}, exitOK, "bash completion", true},
 		{[]string{"completion"}, exitOK, "Generate the autocompletion script", true},
-		{[]string{"completion", "tcsh"}, exitUsage, `unknown command "tcsh"`, false},
 		{[]string{"serve", "--colour"}, exitUsage, "unknown flag: --colour", false},
 		{[]string{"sreve"}, exitUsage, `unknown command "sreve": did you mean serve?`, false},
 		{[]string{"rules", "lst"}, exitUsage, "did you mean list", false},

@@ -203,8 +203,6 @@ func (s *serverFlags) advice(err error) string {
 			cmp.Or(s.tokenFile, tokenVariable))
 	case status == http.StatusForbidden:
 		return "use a token with that role: server.auth in the server's configuration lists the roles of each caller"
-	case status == http.StatusTooManyRequests:
-		return "server.admin-rate in the server's configuration is the number of requests per minute that one caller may send"
 	case status == http.StatusNotFound:
 		return fmt.Sprintf("is %s the address of %s? a server has two: %s and %s",
 			s.address(), s.listener.setting, httpListener.setting, adminListener.setting)

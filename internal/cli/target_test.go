@@ -165,10 +165,10 @@ func TestTarget_WrongListener(t *testing.T) {
 	}
 }
 
-// The error about too many requests names the setting.
+// A caller with too many requests is told so.
 func TestTarget_RateLimited(t *testing.T) {
 	address, _ := serveWith(t, append(inRedis(t), "server.admin-rate=1")...)
-	for i, says := range []string{"there are no rule sets", "server.admin-rate in the server's configuration is the number of requests per minute that one caller may send"} {
+	for i, says := range []string{"there are no rule sets", "callers.1-per-1m has 0 of 1 left"} {
 		if code, out, errs := call(t, "rules", "list", "-s", address); code != i*exitError || !strings.Contains(out+errs, says) {
 			t.Errorf("exit code %d\n%s%s", code, out, errs)
 		}

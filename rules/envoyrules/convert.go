@@ -67,6 +67,7 @@ type converter struct {
 	places []string     // of the descriptors of the rules
 	findings
 	descriptors, excepted int
+	leftOut               bool // the branch is checked, and makes no rules
 }
 
 func (c *converter) domain(d *Domain) *rules.Set {
@@ -106,8 +107,7 @@ func (c *converter) replaces() {
 	for i, limit := range c.limits {
 		for k, replaced := range limit.Replaces {
 			if named[replaced.Name] == nil {
-				place := fmt.Sprintf("%s.rate_limit.replaces[%d]", c.places[i], k)
-				c.note(place, "has no effect: no limit of the domain has the name %s", printable.Quote(replaced.Name))
+				c.note(fmt.Sprintf("%s.rate_limit.replaces[%d]", c.places[i], k), "has no effect: no limit of the domain has the name %s", printable.Quote(replaced.Name))
 			}
 			c.rules[i].Replaces = append(c.rules[i].Replaces, named[replaced.Name]...)
 		}
@@ -133,8 +133,7 @@ func (c *converter) level(descriptors []Descriptor, path []entry, place string) 
 	case len(path) == rules.MaxDescriptor:
 		c.refuse(place, "descriptors are nested deeper than %d levels", rules.MaxDescriptor)
 		return
-	}
-	if !c.checkEntries(descriptors, place) {
+	case !c.checkEntries(descriptors, place):
 		return
 	}
 	found, ok := branches(descriptors, maxExcept)
@@ -146,8 +145,9 @@ func (c *converter) level(descriptors []Descriptor, path []entry, place string) 
 		if b.unreachable {
 			c.note(place, "is left out: it never matches, because the wildcard %s of descriptors[%d] comes first",
 				printable.Quote(descriptors[b.by].Value), b.by)
-			continue
 		}
+		enclosing := c.leftOut
+		c.leftOut = enclosing || b.unreachable
 		next := append(slices.Clip(path), entry{
 			match:  rules.DescriptorMatch{Key: d.Key, Value: valueOf(d), Except: b.except},
 			joined: joined(d), shared: d.ShareThreshold,
@@ -157,9 +157,12 @@ func (c *converter) level(descriptors []Descriptor, path []entry, place string) 
 		}
 		if d.RateLimit != nil {
 			c.checkLimit(d.RateLimit, place+".rate_limit")
-			c.limit(d, next, place)
+			if !c.leftOut {
+				c.limit(d, next, place)
+			}
 		}
 		c.level(d.Descriptors, next, place+".descriptors")
+		c.leftOut = enclosing
 	}
 }
 

@@ -61,8 +61,7 @@ func (c *converter) amount(r *rules.Rule, d *Descriptor, place string) {
 		r.Action, r.Mode, r.Scope, r.KeyFields = rules.ActionAllow, "", "", nil
 	case limit.RequestsPerUnit == 0:
 		r.Action, r.Scope, r.KeyFields = rules.ActionDeny, "", nil
-	case !known: // refused already
-	default:
+	case known: // or it is refused already
 		if difference != "" {
 			c.note(place+".rate_limit.unit", "%s", difference)
 		}

@@ -48,12 +48,13 @@ type fleetState struct {
 	salt  []byte            // with the secret mixed in
 	own   map[string]string // our settings
 
-	mu      sync.Mutex // held while resets change
-	resets  atomic.Pointer[generations]
-	changes atomic.Uint64 // of resets
-	since   atomic.Int64  // when the fleet state was first written, by the server's clock
-	soon    chan struct{}
-	trouble atomic.Pointer[error]
+	mu        sync.Mutex // held while resets change
+	resets    atomic.Pointer[generations]
+	changes   atomic.Uint64 // of resets
+	forgotten atomic.Int64  // resets, by this gateway
+	since     atomic.Int64  // when the fleet state was first written, by the server's clock
+	soon      chan struct{}
+	trouble   atomic.Pointer[error]
 
 	announcements
 }
@@ -82,7 +83,7 @@ func newFleetState(ctx context.Context, s *Store) (*fleetState, error) {
 		return nil, fmt.Errorf("%w: the salt in the fleet state is invalid", ErrDisagrees)
 	}
 	f.salt = saltWith(raw, s.config.Secret)
-	f.adopt(found)
+	f.adopt(found, 0)
 	return f, nil
 }
 
@@ -155,13 +156,17 @@ func (f *fleetState) compare(found map[string]string) error {
 }
 
 // adopt merges the resets in the fleet state, each at the later generation. It
-// returns those that the fleet state has lost.
-func (f *fleetState) adopt(found map[string]string) (lost generations) {
+// returns those that the fleet state has lost. If this gateway has forgotten some since
+// the fleet state was read, they may be in it, and it is left to the next refresh.
+func (f *fleetState) adopt(found map[string]string, forgotten int64) (lost generations) {
 	if since, err := strconv.ParseInt(found[fieldSince], 10, 64); err == nil {
 		f.since.Store(since)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.forgotten.Load() != forgotten {
+		return nil
+	}
 	current := *f.resets.Load()
 	next := maps.Clone(current)
 	for field, value := range found {
@@ -192,9 +197,10 @@ func (f *fleetState) note(field string, generation int64, forget []string) {
 	defer f.mu.Unlock()
 	next := maps.Clone(*f.resets.Load())
 	next[field] = max(next[field], generation)
-	for _, forgotten := range forget {
-		delete(next, forgotten)
+	for _, gone := range forget {
+		delete(next, gone)
 	}
+	f.forgotten.Add(int64(len(forget)))
 	next.tidy()
 	f.resets.Store(&next)
 	f.changes.Add(1)
@@ -252,6 +258,7 @@ func (f *fleetState) keep(life context.Context) {
 
 // refresh restores what the fleet state has lost and merges what is new.
 func (f *fleetState) refresh(ctx context.Context) error {
+	forgotten := f.forgotten.Load()
 	found, missing, err := f.exchange(ctx)
 	if err != nil {
 		return err
@@ -264,7 +271,7 @@ func (f *fleetState) refresh(ctx context.Context) error {
 		return err
 	}
 	var pairs []any
-	for field, g := range f.adopt(found) {
+	for field, g := range f.adopt(found, forgotten) {
 		pairs = append(pairs, field, g)
 	}
 	name := f.store.names.fleet()
