@@ -107,7 +107,8 @@ func (c *converter) replaces() {
 	for i, limit := range c.limits {
 		for k, replaced := range limit.Replaces {
 			if named[replaced.Name] == nil {
-				c.note(fmt.Sprintf("%s.rate_limit.replaces[%d]", c.places[i], k), "has no effect: no limit of the domain has the name %s", printable.Quote(replaced.Name))
+				c.note(fmt.Sprintf("%s.rate_limit.replaces[%d]", c.places[i], k),
+					"has no effect: no limit of the domain has the name %s", printable.Quote(replaced.Name))
 			}
 			c.rules[i].Replaces = append(c.rules[i].Replaces, named[replaced.Name]...)
 		}
