@@ -165,7 +165,7 @@ func TestTarget_WrongListener(t *testing.T) {
 	}
 }
 
-// A caller with too many requests is told so.
+// A caller with too many requests is refused with the reason.
 func TestTarget_RateLimited(t *testing.T) {
 	address, _ := serveWith(t, append(inRedis(t), "server.admin-rate=1")...)
 	for i, says := range []string{"there are no rule sets", "callers.1-per-1m has 0 of 1 left"} {

@@ -43,7 +43,6 @@ var malformed = []struct{ name, document, place string }{
 	{"no rule id", `{id: set, rules: [{$B}]}`, "rules[0].id"},
 	{"rule id with a slash", `{id: set, rules: [{id: a/b, $B}]}`, "rules[0].id"},
 	{"duplicate rule ids", `{id: set, rules: [{$R}, {$R}]}`, "rules[1].id"},
-	{"two ids that differ", `{id: set, rules: [{id: a, _id: b, $B}]}`, "rules[0]._id"},
 	{"another rule set's", `{id: set, rules: [{$R, ruleSetId: other}]}`, "rules[0].ruleSetId"},
 	{"a rule's unknown field", `{id: set, rules: [{$R, colour: red}]}`, "rules[0].colour"},
 	{"bands missing", `{id: set, rules: [{id: r}]}`, "rules[0].bands"},
