@@ -83,7 +83,7 @@ type Courier struct {
 // try is a warning on its way.
 type try struct {
 	store.Warning
-	busy   bool // it is posted now, or was removed from the list
+	busy   bool // it is posted now
 	failed int  // how many posts
 	err    error
 	next   time.Time // of the next post
@@ -213,8 +213,8 @@ func (c *Courier) deliver(ctx context.Context, s Store, t *try) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if result != Failed {
-		t.failed = 0
+	if result != Failed { // where Redis has lost the removal, it is posted again
+		t.busy, t.failed, t.next = false, 0, time.Now().Add(lease)
 		return
 	}
 	delay := min(maxDelay, minDelay<<min(t.failed, 10))
