@@ -349,6 +349,32 @@ func TestCourier_Dropped(t *testing.T) {
 	}
 }
 
+// losing is a store that loses the first removal, as Redis does in a failover.
+type losing struct {
+	warningStore
+	lost atomic.Bool
+}
+
+func (l *losing) DeliveredWarning(ctx context.Context, w *store.Warning) error {
+	if l.lost.CompareAndSwap(false, true) {
+		return nil
+	}
+	return l.warningStore.DeliveredWarning(ctx, w)
+}
+
+// A warning whose removal is lost is posted again, under the same id, and removed.
+func TestCourier_LostRemoval(t *testing.T) {
+	t.Parallel() // it mostly waits
+	s := &losing{warningStore: inMemory(t)}
+	r := newReceiver(t, nil)
+	warn(t, s, 1, time.Now())
+	start(t, s, r.url, "")
+	drained(t, s)
+	if got := r.got(); len(got) != 2 || got[0].id != got[1].id {
+		t.Errorf("posted %+v", got)
+	}
+}
+
 // The secret is read for each post. While the file cannot be read, warnings wait.
 func TestCourier_SecretChanges(t *testing.T) {
 	r, s := newReceiver(t, nil), inMemory(t)
