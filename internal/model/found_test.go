@@ -106,6 +106,22 @@ func TestHistories_Found(t *testing.T) {
 			},
 			Ends: 5 * time.Second,
 		},
+		// What is given back fills the quota: no period is current that the other would wait for.
+		"a full quota has another period": {
+			Seed:     400013333,
+			Gateways: []Gateway{{Latency: 200 * time.Microsecond}},
+			Versions: [][]rules.Rule{
+				{{ID: "r1", Scope: rules.ScopeGlobal, Bands: []rules.Band{{Capacity: 10, Kind: rules.Quota, Period: "minute"}}}},
+				{{ID: "r1", Scope: rules.ScopeGlobal, Bands: []rules.Band{{Capacity: 10, Kind: rules.Quota, Period: "second"}}}},
+			},
+			Ops: []Op{
+				{Kind: OpCheck, Caller: "a", N: 1, Cost: 1, Tokens: 1, SettleAt: -1},
+				{Kind: OpRules, SettleAt: -1, Version: 1},
+				{At: 100 * ms, Kind: OpCheck, Caller: "a", N: 1, Cost: 1, Tokens: 1, Actual: 1, SettleAt: -1},
+				{At: 3100 * ms, Kind: OpPeek, Gateway: All, Caller: "a"},
+			},
+			Ends: 3100 * ms,
+		},
 		// Only the call before the charge is answered.
 		"a level whose take and charge have lost their answers": {
 			Seed:     100006987,

@@ -192,7 +192,9 @@ func (r *replay) view(set *bucketSet, b *BucketFact, e *store.ExactBand, f *Fact
 		return a
 	}
 	a = a.clone()
-	full := set.mixed && a.fullAt(f.Clock) // a full band is forgotten, and may be found under another label
+	// A full band is forgotten: it may be found under another label, and the period of a quota need
+	// not end before another begins.
+	full := (set.mixed || a.band != numbers && a.kind() == rules.Quota) && a.fullAt(f.Clock)
 	a.open, a.renamed = a.open || a.renamed, false
 	if a.band != numbers && f.Charge && a.kind() == rules.TokenBucket && numbers.kind() == a.kind() {
 		a.advance(f.Clock, e.Edges)
