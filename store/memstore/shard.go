@@ -62,6 +62,7 @@ type shard struct {
 	order   [2]ruleOrder
 	most    int
 	evicted uint64
+	due     int64 // no entry is due to be swept before
 	// The last ones dropped, to be used again.
 	spare     *entry
 	spareRule *ruleBuckets
@@ -111,7 +112,7 @@ func (s *shard) add(id store.KeyID, rule target, now, full int64) *entry {
 		e.state.Slots = e.one[:0]
 	}
 	e.id, e.queued = id, full
-	s.entries[id] = e
+	s.entries[id], s.due = e, min(s.due, full)
 	s.enqueue(rule, e)
 	return e
 }
@@ -121,12 +122,8 @@ func (s *shard) evict(r *ruleBuckets) {
 	// Entries that were taken from since they were queued move back. Each step
 	// was saved by an earlier take; the bound limits how many are made up for
 	// at once.
-	for range 64 {
-		front := r.queue[0]
-		if front.queued >= front.full {
-			break
-		}
-		r.queue.delayFront(front.full)
+	for n := 0; n < 64 && r.queue[0].queued < r.queue[0].full; n++ {
+		r.queue.delayFront(r.queue[0].full)
 	}
 	s.dropFront(r)
 	s.evicted++
@@ -136,16 +133,19 @@ func (s *shard) evict(r *ruleBuckets) {
 func (s *shard) sweep(now int64) {
 	for range 2 {
 		rules := s.order[byFront].rules
-		if len(rules) == 0 || rules[0].queue[0].queued > now {
+		if s.due > now || len(rules) == 0 {
 			return
 		}
 		r := rules[0]
-		if front := r.queue[0]; front.full > now {
+		front := r.queue[0]
+		switch s.due = front.queued; {
+		case s.due > now:
+		case front.full > now:
 			r.queue.delayFront(front.full)
 			s.reorder(r)
-			continue
+		default:
+			s.dropFront(r)
 		}
-		s.dropFront(r)
 	}
 }
 
