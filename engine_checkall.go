@@ -35,10 +35,8 @@ func (e *Engine) CheckAll(ctx context.Context, reqs []Request) (Decision, []Deci
 }
 
 func (e *Engine) checkAll(ctx context.Context, reqs []Request, each []Decision) (Decision, error) {
-	var one [1]part // on the stack, as its place: most calls have one request
-	var places [1]int
-	t := together{parts: one[:], places: places[:0], v: newEvaluation(len(reqs))}
-	if len(reqs) > 1 {
+	t := &together{v: newEvaluation(len(reqs))}
+	if t.parts, t.places = t.one[:], t.place[:0]; len(reqs) > 1 {
 		t.parts = make([]part, len(reqs))
 	}
 	t.v.peek = true
@@ -64,19 +62,19 @@ func (e *Engine) checkAll(ctx context.Context, reqs []Request, each []Decision) 
 	replaced := set.replacedBy(reqs)
 	for i := range reqs {
 		t.parts[i].replaced = replaced
-		if err := e.addPart(ctx, &reqs[i], set, &t, &t.parts[i]); err != nil {
+		if err := e.addPart(ctx, &reqs[i], set, t, &t.parts[i]); err != nil {
 			return Decision{}, err
 		}
 	}
 	if e.observer != nil && len(reqs) > 1 {
 		t.noteRequests(reqs)
 	}
-	d, err := e.takeTogether(ctx, &t)
+	d, err := e.takeTogether(ctx, t)
 	if err != nil {
 		return Decision{}, err
 	}
 	for i := range t.parts {
-		each[i] = e.decisionOf(&t, &t.parts[i], &d)
+		each[i] = e.decisionOf(t, &t.parts[i], &d)
 	}
 	return d, nil
 }
@@ -109,6 +107,8 @@ type together struct {
 	// places are the demands of each part, by their positions in v: a part has those
 	// from its from up to its to.
 	places []int
+	one    [1]part // room for the usual number of requests
+	place  [1]int
 }
 
 // addPart adds the demands of a request. A request that is decided without the store adds
