@@ -58,7 +58,7 @@ func splitPort(s string) (host, port string) {
 // isPort reports whether s is a colon and one to five digits.
 func isPort(s string) bool {
 	s, found := strings.CutPrefix(s, ":")
-	return found && len(s) >= 1 && len(s) <= 5 && strings.Trim(s, "0123456789") == ""
+	return found && len(s) >= 1 && len(s) <= 5 && !strings.ContainsFunc(s, func(r rune) bool { return r < '0' || r > '9' })
 }
 
 // trim removes spaces and tabs around an entry.

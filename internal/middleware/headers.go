@@ -89,8 +89,8 @@ func (w *Headers) Set(h map[string][]string, d *fluxgate.Decision) {
 		}
 		values[i] = all[start:end]
 		start = end
-		if before := h[w.names[i]]; i >= stateHeader && len(before) > 0 {
-			h[w.names[i]] = append(slices.Clip(before), values[i])
+		if i >= stateHeader && len(h[w.names[i]]) > 0 {
+			h[w.names[i]] = append(slices.Clip(h[w.names[i]]), values[i])
 		} else {
 			h[w.names[i]] = values[i : i+1 : i+1]
 		}
