@@ -22,7 +22,7 @@ type conditions struct {
 	descriptor []entryCondition
 	hosts      hostSet
 	ips        netset.Set
-	apiKeys    map[digest]struct{}
+	apiKeys    valueSet // their digests
 	exclude    *Paths
 	ignoreCase bool // of exclude
 }
@@ -62,7 +62,7 @@ func (c *conditions) obstacle(q *query) (obstacle Obstacle, name string) {
 			return t.Why, ""
 		}
 	}
-	if c.apiKeys != nil && !c.hasAPIKey(q) {
+	if !c.apiKeys.empty() && (q.req.APIKey == "" || !c.apiKeys.has(q.keyDigest())) {
 		return ObstacleAPIKey, ""
 	}
 	return "", ""

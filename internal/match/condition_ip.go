@@ -8,9 +8,7 @@ import (
 
 // plainAddr returns an address as it is compared: IPv4 where it is mapped into
 // IPv6, and without zone.
-func plainAddr(ip netip.Addr) netip.Addr {
-	return ip.Unmap().WithZone("")
-}
+func plainAddr(ip netip.Addr) netip.Addr { return ip.Unmap().WithZone("") }
 
 // IPs is the condition that the address is in one of these networks. IPv4-mapped IPv6
 // counts as IPv4, here and in the request, so an IPv6 network never holds an IPv4 address.

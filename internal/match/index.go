@@ -39,7 +39,8 @@ func newCandidate(rule int32, proven bool) candidate {
 func (c candidate) rule() int32  { return int32(c) >> 1 }
 func (c candidate) proven() bool { return c&1 == 0 }
 
-// A list is the position of candidates in index.lists, or none.
+// A list is the position of candidates in index.lists, none, or below none the only candidate
+// itself, since most lists have one.
 type list = int32
 
 // An anchor is a condition under whose values rules are filed at one leaf.
@@ -81,17 +82,17 @@ type query struct {
 	host   string     // name only, in lower case; empty if no rule asks for it
 	ip     netip.Addr // plain
 
-	digest digest // of the API key, once hashed
+	digest [sha256.Size]byte // of the API key, once hashed
 	hashed bool
 }
 
-// keyDigest hashes the API key when it is first asked for.
-func (q *query) keyDigest() digest {
+// keyDigest returns the SHA-256 of the API key, which it hashes when it is first asked for.
+func (q *query) keyDigest() string {
 	if !q.hashed {
 		var buf [512]byte // converting the string would allocate
 		q.digest, q.hashed = sha256.Sum256(append(buf[:0], q.req.APIKey...)), true
 	}
-	return q.digest
+	return view(q.digest[:])
 }
 
 // appendCandidates appends the rules of a leaf that may match the request.
@@ -138,8 +139,7 @@ func (x *index) appendAnchored(dst []candidate, id int32, q *query) []candidate 
 		dst = x.appendDescriptor(dst, a.root, q.req.Descriptor)
 	case byAPIKey:
 		if q.req.APIKey != "" {
-			sum := q.keyDigest()
-			dst = x.appendValue(dst, id, string(sum[:]))
+			dst = x.appendValue(dst, id, q.keyDigest())
 		}
 	}
 	return dst
@@ -181,8 +181,11 @@ func (x *index) appendValue(dst []candidate, id int32, value string) []candidate
 }
 
 func (x *index) appendList(dst []candidate, l list) []candidate {
-	if l == none {
+	switch {
+	case l == none:
 		return dst
+	case l < none:
+		return append(dst, candidate(none-1-l))
 	}
 	return append(dst, x.lists[l]...)
 }

@@ -41,15 +41,12 @@ type indexBuilder struct {
 	choices [][]choice // by rule
 	leaves  [][]int32  // by rule
 	index   index
-	values  edges
-
-	descriptors descriptorBuilder
 }
 
 func newIndexBuilder(rules []rule, choices [][]choice) *indexBuilder {
 	return &indexBuilder{
-		rules: rules, choices: choices, leaves: make([][]int32, len(rules)), values: edges{},
-		descriptors: descriptorBuilder{edges: edges{}},
+		rules: rules, choices: choices, leaves: make([][]int32, len(rules)),
+		index: index{values: newEdges(), descriptors: descriptorTrie{edges: newEdges()}},
 	}
 }
 
@@ -87,13 +84,13 @@ func (b *indexBuilder) addLeaf(rules []int32) int32 {
 		a := &b.index.anchors[id]
 		if v.kind == byDescriptor {
 			first := &b.rules[filed[v][0].rule()] // all of them have the same descriptor
-			b.descriptors.add(a.root, first.when.descriptor, b.addList(filed[v]))
+			b.index.descriptors.add(a.root, first.when.descriptor, b.addList(filed[v]))
 			continue
 		}
 		if v.kind == byHost {
 			a.longest = max(a.longest, suffixLength(v.value))
 		}
-		b.values[edge{id, v.value}] = b.addList(filed[v])
+		b.index.values.add(id, v.value, b.addList(filed[v]))
 	}
 	p.anchorCount = int32(len(numbers))
 	b.index.leaves = append(b.index.leaves, p)
@@ -103,7 +100,7 @@ func (b *indexBuilder) addLeaf(rules []int32) int32 {
 func (b *indexBuilder) newAnchor(id anchorID) anchor {
 	a := anchor{anchorID: id, lower: strings.ToLower(id.name)}
 	if id.kind == byDescriptor {
-		a.root = b.descriptors.addNode()
+		a.root = b.index.descriptors.addNode()
 	}
 	return a
 }
@@ -142,8 +139,11 @@ func leastShared(choices []choice, shared map[anchorValue]int) choice {
 }
 
 func (b *indexBuilder) addList(candidates []candidate) list {
-	if len(candidates) == 0 {
+	switch len(candidates) {
+	case 0:
 		return none
+	case 1:
+		return none - 1 - list(candidates[0])
 	}
 	b.index.lists = append(b.index.lists, slices.Clone(candidates))
 	return list(len(b.index.lists) - 1)
@@ -151,8 +151,6 @@ func (b *indexBuilder) addList(candidates []candidate) list {
 
 // build returns the index. The builder is used up.
 func (b *indexBuilder) build() index {
-	b.index.values = b.values
-	b.index.descriptors = descriptorTrie{nodes: b.descriptors.nodes, edges: b.descriptors.edges}
 	b.index.lists = slices.Clip(b.index.lists)
 	return b.index
 }

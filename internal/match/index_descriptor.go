@@ -21,9 +21,7 @@ type descriptorNode struct {
 	lengths    []int // of the beginnings, ascending
 }
 
-func (t *descriptorTrie) next(at int32, text string) int32 {
-	return t.edges.find(at, text)
-}
+func (t *descriptorTrie) next(at int32, text string) int32 { return t.edges.find(at, text) }
 
 // appendDescriptor appends the rules that ask for the entries, from a node on. Its depth
 // is at most that of the trie, however many entries the request has.
@@ -52,47 +50,41 @@ func (x *index) appendDescriptor(dst []candidate, at int32, entries []Descriptor
 	return dst
 }
 
-// A descriptorBuilder collects descriptors before they are laid out as a trie.
-type descriptorBuilder struct {
-	nodes []descriptorNode
-	edges edges
+func (t *descriptorTrie) addNode() int32 {
+	t.nodes = append(t.nodes, descriptorNode{rules: none, beginnings: none})
+	return int32(len(t.nodes) - 1)
 }
 
-func (b *descriptorBuilder) addNode() int32 {
-	b.nodes = append(b.nodes, descriptorNode{rules: none, beginnings: none})
-	return int32(len(b.nodes) - 1)
-}
-
-func (b *descriptorBuilder) child(parent int32, text string) int32 {
-	child, known := b.edges[edge{parent, text}]
-	if !known {
-		child = b.addNode()
-		b.edges[edge{parent, text}] = child
+func (t *descriptorTrie) child(parent int32, text string) int32 {
+	child := t.next(parent, text)
+	if child == none {
+		child = t.addNode()
+		t.edges.add(parent, text, child)
 	}
 	return child
 }
 
 // add files rules that have the same keys and forms of values below a root.
-func (b *descriptorBuilder) add(root int32, descriptor []entryCondition, rules list) {
+func (t *descriptorTrie) add(root int32, descriptor []entryCondition, rules list) {
 	at := root
 	for i := range descriptor {
-		at = b.child(at, descriptor[i].key)
+		at = t.child(at, descriptor[i].key)
 		if descriptor[i].begin {
-			at = b.beginnings(at, len(descriptor[i].text))
+			at = t.beginnings(at, len(descriptor[i].text))
 		}
-		at = b.child(at, descriptor[i].text)
+		at = t.child(at, descriptor[i].text)
 	}
-	b.nodes[at].rules = rules
+	t.nodes[at].rules = rules
 }
 
 // beginnings returns the node from which beginnings lead on, and makes one of a length
 // known.
-func (b *descriptorBuilder) beginnings(at int32, length int) int32 {
-	if b.nodes[at].beginnings == none {
-		own := b.addNode()
-		b.nodes[at].beginnings = own
+func (t *descriptorTrie) beginnings(at int32, length int) int32 {
+	if t.nodes[at].beginnings == none {
+		own := t.addNode()
+		t.nodes[at].beginnings = own
 	}
-	node := &b.nodes[at]
+	node := &t.nodes[at]
 	if i, known := slices.BinarySearch(node.lengths, length); !known {
 		node.lengths = slices.Insert(node.lengths, i, length)
 	}

@@ -53,7 +53,7 @@ type oracleRequest struct {
 	folded   []string // segments in lower case
 	host     string   // name only, in lower case
 	ip       netip.Addr
-	key      digest
+	key      [sha256.Size]byte
 	encoded  string // key in hexadecimal
 }
 

@@ -46,9 +46,9 @@ func (t *trie) appendMatches(dst []int32, path string) []int32 {
 
 		here  = append(hereBuf[:0], rootNode) // reached by exactly this part of the path
 		next  = nextBuf[:0]
-		stays = staysBuf[:0]            // "**" nodes in reach with an endless tail
-		tails = tailsBuf[:0]            // "**" nodes in reach with a shorter one
-		seen  = make(map[int32]bool, 8) // nested "**" nodes
+		stays = staysBuf[:0] // "**" nodes in reach with an endless tail
+		tails = tailsBuf[:0] // "**" nodes in reach with a shorter one
+		seen  map[int32]bool // nested "**" nodes, which few patterns have
 	)
 	rest := path[1:]
 	left := 0
@@ -66,6 +66,9 @@ func (t *trie) appendMatches(dst []int32, path string) []int32 {
 				if seen[a] {
 					continue
 				}
+				if seen == nil {
+					seen = make(map[int32]bool)
+				}
 				seen[a] = true
 			}
 			if node.accept != none {
@@ -82,11 +85,8 @@ func (t *trie) appendMatches(dst []int32, path string) []int32 {
 		if left == 0 || len(here)+len(stays)+len(tails) == 0 {
 			break
 		}
-		segment := rest
-		if before, after, ok := strings.Cut(rest, "/"); ok {
-			segment, rest = before, after
-		}
-		s := step{segment: segment, left: uint8(min(left, endless))}
+		s := step{left: uint8(min(left, endless))}
+		s.segment, rest, _ = strings.Cut(rest, "/")
 		next = t.appendStep(next[:0], here, &s)
 		next = t.appendStep(next, stays, &s)
 		if s.left <= t.longest {
@@ -130,13 +130,12 @@ func (t *trie) appendStep(dst, from []int32, s *step) []int32 {
 
 // A trieBuilder collects patterns before they are laid out as a trie.
 type trieBuilder struct {
-	nodes   []node
+	trie
 	parents []int32 // of each node
-	edges   edges
 }
 
 func newTrieBuilder() *trieBuilder {
-	b := &trieBuilder{edges: edges{}}
+	b := &trieBuilder{trie: trie{edges: newEdges()}}
 	b.addNode(none)
 	return b
 }
@@ -175,10 +174,10 @@ func (b *trieBuilder) add(pattern []segment) int32 {
 }
 
 func (b *trieBuilder) addLiteral(parent int32, text string) int32 {
-	child, known := b.edges[edge{parent, text}]
-	if !known {
+	child := b.edges.find(parent, text)
+	if child == none {
 		child = b.addNode(parent)
-		b.edges[edge{parent, text}] = child
+		b.edges.add(parent, text, child)
 		b.nodes[parent].literals = true
 	}
 	return child
@@ -186,14 +185,13 @@ func (b *trieBuilder) addLiteral(parent int32, text string) int32 {
 
 // build lays the patterns out. The builder is used up.
 func (b *trieBuilder) build() trie {
-	t := trie{nodes: b.nodes, edges: b.edges}
 	b.measureTails()
-	for i := range t.nodes {
-		if a := t.nodes[i].any; a != none && t.nodes[a].tail != endless {
-			t.longest = max(t.longest, t.nodes[a].tail)
+	for i := range b.nodes {
+		if a := b.nodes[i].any; a != none && b.nodes[a].tail != endless {
+			b.longest = max(b.longest, b.nodes[a].tail)
 		}
 	}
-	return t
+	return b.trie
 }
 
 // measureTails sets the tail of every node. A child has a higher number than its
