@@ -2,9 +2,7 @@ package scale_test
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -78,37 +76,4 @@ func zipfKeys() []uint64 {
 		keys[i] = zipf.Uint64()
 	}
 	return keys
-}
-
-// bucketFigures measure a decision where there are many buckets.
-func bucketFigures(t *testing.T, report *figure.Report) {
-	few, many := 1_000, figure.Some(10_000_000)
-	server := testenv.StartStandalone(t, testenv.Config{})
-	_, fleet := openFleet(t, server.URI())
-	// No bucket is full again, or empty, while this runs.
-	takers := newTakers(fleet[:1], redisload.Callers, demand(t, 0, rules.Band{Capacity: 1_000_000, RefillTokens: 100, Refill: 24 * time.Hour}))
-	perDecision := func(keys uint64) float64 {
-		return figure.Median(5, func() float64 {
-			return 1e6 / redisload.Run(t, func(ctx context.Context, i, _ int) error {
-				setKey(&takers[i].demands[0], rand.Uint64N(keys))
-				_, err := takers[i].take(ctx)
-				return err
-			}).PerSecond
-		})
-	}
-	before := perDecision(uint64(few))
-	var wg sync.WaitGroup
-	for i := range takers {
-		wg.Go(func() {
-			for key := i; key < many && !t.Failed(); key += len(takers) {
-				setKey(&takers[i].demands[0], uint64(key))
-				if _, err := takers[i].take(t.Context()); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	after := perDecision(uint64(many))
-	report.Verdict("scale-10m-buckets", fmt.Sprintf("%.2f× (%.2f µs with 10,000,000 buckets, %.2f µs with 1,000)", after/before, after, before), "printed", true)
 }
