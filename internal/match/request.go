@@ -32,9 +32,6 @@ const (
 	ObstacleUser Obstacle = "user"
 )
 
-// String returns the text as the fields of a key are spelled.
-func (t Text) String() string { return [...]string{User: "userId"}[t] }
-
 func (r *Request) text(t Text) string {
 	if t == User {
 		return r.User

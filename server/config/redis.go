@@ -75,13 +75,3 @@ type Pool struct {
 	// MinIdle is the minimum number of idle connections, at most max-idle.
 	MinIdle int `key:"min-idle" default:"5" min:"0" max:"10000"`
 }
-
-// The values of rules.source.
-const (
-	SourceAuto       = "auto"
-	SourceFile       = "file"
-	SourceEnvoyFiles = "envoy-files"
-	SourceXDS        = "xds"
-	SourceMongo      = "mongo"
-	SourceRedis      = "redis"
-)

@@ -97,6 +97,16 @@ type Reload struct {
 	ResetBucketsOnReload bool `key:"reset-buckets-on-reload"`
 }
 
+// The values of rules.source.
+const (
+	SourceAuto       = "auto"
+	SourceFile       = "file"
+	SourceEnvoyFiles = "envoy-files"
+	SourceXDS        = "xds"
+	SourceMongo      = "mongo"
+	SourceRedis      = "redis"
+)
+
 // RuleSource returns where the rules come from: file, envoy-files, xds, mongo or redis. It
 // returns "" if no source is configured.
 func (c *Config) RuleSource() string {
