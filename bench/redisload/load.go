@@ -90,10 +90,12 @@ func (f Takes) Spread(ctx context.Context, caller, n int) error {
 	return f(ctx, caller, Place(caller, n))
 }
 
+var config = redisstore.Config{Timeout: 10 * time.Second}
+
 // Open opens a store that is closed when the test ends.
 func Open(t *testing.T, uri string) *redisstore.Store {
 	t.Helper()
-	store, err := redisstore.Open(t.Context(), uri, redisstore.Config{Timeout: 10 * time.Second})
+	store, err := redisstore.Open(t.Context(), uri, config)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/fluxgate/fluxgate/bench/redisload"
 	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 const (
@@ -35,13 +36,11 @@ type workload struct {
 // empty script, which is called with the same keys, arguments and callers.
 func redisFigures(t *testing.T, report *figure.Report) {
 	server := testenv.StartStandalone(t, testenv.Config{})
-	store := redisload.Open(t, server.URI())
 	record := func(name string, count int, bands ...rules.Band) *workload {
-		take := redisload.Take(t, store, count, bands...)
 		w := &workload{name: name, rules: count}
 		// The first calls are small, before all callers wait.
-		w.calls = redisload.RecordCalls(t, server, 1_200, func() error {
-			redisload.RunFor(t, callers, 200*time.Millisecond, take.Spread)
+		w.calls = redisload.RecordCalls(t, server, 1_200, func(s store.Store) error {
+			redisload.RunFor(t, callers, 200*time.Millisecond, redisload.Take(t, s, count, bands...).Spread)
 			return nil
 		})[200:]
 		for _, call := range w.calls {

@@ -18,6 +18,7 @@ import (
 	"github.com/fluxgate/fluxgate/bench/redisload"
 	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 //go:embed before.lua
@@ -91,21 +92,26 @@ func scriptsRatio(t *testing.T, server *testenv.Server) float64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := redisload.Open(t, server.URI())
 	second := rules.PerSecond(1_000_000)
-	one := redisload.Take(t, store, 1, second)
-	several := redisload.Take(t, store, 3, second, rules.PerHour(1_000_000_000))
 	lowest := 0.0
 	for _, c := range []struct {
 		name   string
-		decide func(ctx context.Context, caller, n int) error
+		rules  int
+		bands  []rules.Band
+		decide func(take redisload.Takes, ctx context.Context, caller, n int) error
 	}{
-		{"one band", one.Spread},
-		{"three rules of two bands", several.Spread},
-		{"one key", func(ctx context.Context, caller, _ int) error { return one(ctx, caller, 0) }},
+		{"one band", 1, []rules.Band{second}, redisload.Takes.Spread},
+		{"three rules of two bands", 3, []rules.Band{second, rules.PerHour(1_000_000_000)}, redisload.Takes.Spread},
+		{"one key", 1, []rules.Band{second}, func(take redisload.Takes, ctx context.Context, caller, _ int) error {
+			return take(ctx, caller, 0)
+		}},
 	} {
 		// The first calls are small, before all callers wait.
-		calls := redisload.RecordCalls(t, server, 200, func() error { redisload.Run(t, c.decide); return nil })[100:]
+		calls := redisload.RecordCalls(t, server, 200, func(s store.Store) error {
+			take := redisload.Take(t, s, c.rules, c.bands...)
+			redisload.Run(t, func(ctx context.Context, caller, n int) error { return c.decide(take, ctx, caller, n) })
+			return nil
+		})[100:]
 		send := func(calls [][]any) func(n int) {
 			return func(n int) {
 				pipeline := client.Pipeline()

@@ -13,6 +13,7 @@ import (
 	"github.com/fluxgate/fluxgate/bench/redisload"
 	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 //go:embed control.lua
@@ -35,11 +36,11 @@ func speedFigures(t *testing.T, report *figure.Report) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := redisload.Open(t, server.URI())
+	buckets := redisload.Open(t, server.URI())
 
 	minute := rules.PerMinute(100)
-	one := redisload.Take(t, store, 1, minute)
-	three := redisload.Take(t, store, 3, rules.PerSecond(100), minute)
+	one := redisload.Take(t, buckets, 1, minute)
+	three := redisload.Take(t, buckets, 3, rules.PerSecond(100), minute)
 	rate := redisRate(client)
 	var vsDocuments, vsRate, vsOne, p99 []float64
 	for range figure.Rounds(7) {
@@ -59,8 +60,9 @@ func speedFigures(t *testing.T, report *figure.Report) {
 	report.AtMost("redis-p99-vs-redis_rate", figure.MedianOf(p99), 1, "×")
 	report.AtLeast("redis-three-rules-vs-one", figure.MedianOf(vsOne), 0.35, "×")
 
-	lone := redisload.Take(t, store, 1, rules.PerSecond(1_000_000))
-	call := redisload.RecordCalls(t, server, 1, func() error { return lone(t.Context(), 0, 0) })[0]
+	call := redisload.RecordCalls(t, server, 1, func(s store.Store) error {
+		return redisload.Take(t, s, 1, rules.PerSecond(1_000_000))(t.Context(), 0, 0)
+	})[0]
 	report.AtMost("redis-lone-latency-vs-go-redis", latencyRatio(t, server.Addr(), call, 1, 1_000), 1.15, "×")
 	proxy := testenv.StartProxy(t, server.Addr())
 	proxy.SetLatency(500*time.Microsecond, 500*time.Microsecond)
