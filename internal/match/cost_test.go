@@ -15,6 +15,7 @@ func TestMatch_Allocations(t *testing.T) {
 	rules := []testRule{
 		{Paths: []string{"/api/**"}, Group: "g", Headers: map[string][]string{"X-Tier": {"gold"}}},
 		{Paths: []string{"/api/**"}, Group: "g", Shadow: true},
+		{Paths: []string{"/**/v1/**/42"}},
 		{Paths: []string{"/**/items/*"}, ExcludePaths: []string{"/**/hidden/**"}, Methods: []string{"GET"}},
 		{APIKeys: []string{"sha256:" + hex.EncodeToString(sum[:])}},
 		{IPs: []netip.Prefix{netip.MustParsePrefix("2001:db8::/32")}},

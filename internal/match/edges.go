@@ -3,7 +3,6 @@ package match
 import (
 	"hash/maphash"
 	"slices"
-	"unique"
 )
 
 // none means "no node", "no rule list", "no entry".
@@ -40,8 +39,7 @@ func (e *edges) slot(owner int32, text string) *edge {
 	}
 }
 
-// add files a number under an owner and a text that have none. Equal texts are kept once, and
-// stay in the cache.
+// add files a number under an owner and a text that have none.
 func (e *edges) add(owner int32, text string, number int32) {
 	if e.used++; 2*e.used > len(e.slots) {
 		former := e.slots
@@ -52,5 +50,5 @@ func (e *edges) add(owner int32, text string, number int32) {
 			}
 		}
 	}
-	*e.slot(owner, text) = edge{owner, number, unique.Make(text).Value()}
+	*e.slot(owner, text) = edge{owner, number, text}
 }

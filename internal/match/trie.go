@@ -11,6 +11,7 @@ type trie struct {
 	edges edges // (node, literal segment) → node
 	// longest is the longest tail behind any "**" that is not endless.
 	longest uint8
+	nested  bool // whether any node is
 }
 
 type node struct {
@@ -50,6 +51,9 @@ func (t *trie) appendMatches(dst []int32, path string) []int32 {
 		tails = tailsBuf[:0] // "**" nodes in reach with a shorter one
 		seen  map[int32]bool // nested "**" nodes, which few patterns have
 	)
+	if t.nested {
+		seen = make(map[int32]bool, 8) // of so many it is not allocated
+	}
 	rest := path[1:]
 	left := 0
 	if rest != "" {
@@ -65,9 +69,6 @@ func (t *trie) appendMatches(dst []int32, path string) []int32 {
 			if node.nested {
 				if seen[a] {
 					continue
-				}
-				if seen == nil {
-					seen = make(map[int32]bool)
 				}
 				seen[a] = true
 			}
@@ -165,6 +166,7 @@ func (b *trieBuilder) add(pattern []segment) int32 {
 				child := b.addNode(at)
 				b.nodes[at].any = child
 				b.nodes[child].nested = below
+				b.nested = b.nested || below
 			}
 			at = b.nodes[at].any
 			below = true
