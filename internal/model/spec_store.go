@@ -195,6 +195,11 @@ func (r *replay) view(set *bucketSet, b *BucketFact, e *store.ExactBand, f *Fact
 	// A full band is forgotten: it may be found under another label, and the period of a quota need
 	// not end before another begins.
 	full := (set.mixed || a.band != numbers && a.kind() == rules.Quota) && a.fullAt(f.Clock)
+	if full && !set.mixed && len(set.accounts) == 1 && !a.open && !a.renamed && numbers.kind() == a.kind() {
+		a = newAccount(numbers, f.Clock) // absent and full are the same
+		a.advance(f.Clock, e.Edges)
+		return a
+	}
 	a.open, a.renamed = a.open || a.renamed, false
 	if a.band != numbers && f.Charge && a.kind() == rules.TokenBucket && numbers.kind() == a.kind() {
 		a.advance(f.Clock, e.Edges)

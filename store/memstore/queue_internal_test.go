@@ -63,6 +63,9 @@ func inOrder(t *testing.T, s *Store) {
 				if i > 0 && r.queue[(i-1)/2].queued > e.queued {
 					t.Fatalf("shard %d: the entry at %d of the queue is in front of its parent", n, i)
 				}
+				if e.queued < shard.due {
+					t.Fatalf("shard %d: the entry at %d of the queue is due before the shard sweeps", n, i)
+				}
 				if e == shard.spare {
 					t.Fatalf("shard %d: the spare entry is in use", n)
 				}
