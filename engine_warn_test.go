@@ -51,7 +51,7 @@ func (w *warner) want(want ...string) {
 
 func warningsOf(t testing.TB, buckets *memstore.Store) (texts []string) {
 	t.Helper()
-	pending, _ := buckets.PendingWarnings(t.Context(), 1_000)
+	pending, _ := buckets.PendingWarnings(t.Context(), "", 1_000)
 	for _, p := range pending {
 		texts = append(texts, fmt.Sprintf("%s %d%% %d/%d", p.Band, p.Percent, p.Used, p.Capacity))
 		_ = buckets.DeliveredWarning(t.Context(), &p)
@@ -109,7 +109,7 @@ func TestWarn_Settlements(t *testing.T) {
 	if _, err := w.Settle(t.Context(), d.Receipt(), 450); err != nil {
 		t.Fatal(err)
 	}
-	pending, _ := w.store.PendingWarnings(t.Context(), 1)
+	pending, _ := w.store.PendingWarnings(t.Context(), "", 1)
 	if len(pending) != 1 || pending[0].Identity != "user ann" || pending[0].Measure != rules.MeasureRequests || pending[0].Key.Rule != "standard" {
 		t.Errorf("pending are %+v", pending)
 	}
@@ -228,7 +228,7 @@ func TestWarn_ManyCallers(t *testing.T) {
 	for i := range 12_000 {
 		w.spend(fmt.Sprint("caller-", i), 1)
 	}
-	pending, _ := w.store.PendingWarnings(t.Context(), 1_000_000)
+	pending, _ := w.store.PendingWarnings(t.Context(), "", 1_000_000)
 	if dropped := w.store.Stats().DroppedWarnings; len(pending) != 10_000 || dropped != 2*12_000-10_000 {
 		t.Errorf("%d are pending and %d were dropped", len(pending), dropped)
 	}

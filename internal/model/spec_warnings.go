@@ -15,7 +15,7 @@ const warnWithin = 3 * time.Second
 
 // warningLists are those of a store.
 type warningLists interface {
-	PendingWarnings(ctx context.Context, most int) ([]store.Warning, error)
+	PendingWarnings(ctx context.Context, after string, most int) ([]store.Warning, error)
 	DeliveredWarning(ctx context.Context, w *store.Warning) error
 }
 
@@ -45,7 +45,7 @@ func (w *world) warnAt(l *link, began time.Duration, warning store.Warning) (end
 	place(&warning.Key, bucket.Generation)
 	_ = w.store.Warn(context.Background(), &warning) // never fails
 	lists := w.store.(warningLists)
-	pending, _ := lists.PendingWarnings(context.Background(), 10)
+	pending, _ := lists.PendingWarnings(context.Background(), "", 10)
 	for i := range pending {
 		_ = lists.DeliveredWarning(context.Background(), &pending[i])
 		w.recordLocked(&Fact{Kind: StoreWarned, Gateway: l.gateway.number, Began: began, Op: -1, Warning: &pending[i], Buckets: []BucketFact{bucket}})

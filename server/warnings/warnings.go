@@ -4,6 +4,9 @@
 // Of the servers that share a store one delivers, as long as it renews its lease. A warning stays
 // in the list of the store until it was delivered, so a server that dies loses none. It may post
 // one that another server posts again, with the same id.
+//
+// A receiver may refuse the warnings of one rule set and accept others. So the server reads the
+// whole list again and again, and keeps a bounded number of each rule set, which take turns.
 package warnings
 
 import (
@@ -12,6 +15,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,8 +29,9 @@ import (
 
 // Store has the warnings of the processes that share it.
 type Store interface {
-	// PendingWarnings returns the oldest warnings that are not delivered.
-	PendingWarnings(ctx context.Context, most int) ([]store.Warning, error)
+	// PendingWarnings returns warnings that are not delivered, in the order of their places:
+	// at most so many after a place, or the first ones if it is empty.
+	PendingWarnings(ctx context.Context, after string, most int) ([]store.Warning, error)
 	// DeliveredWarning removes a warning from the pending ones.
 	DeliveredWarning(ctx context.Context, w *store.Warning) error
 	// RecentWarnings returns the last warnings, delivered or not, newest first.
@@ -61,8 +66,8 @@ const (
 	lease    = 10 * time.Second
 	interval = 500 * time.Millisecond // between two looks at the list
 	maxPosts = 16                     // at once
-	batch    = 1_000                  // warnings read at once, beside those that have failed
-	maxTries = 10_000                 // warnings in memory
+	batch    = 1_000                  // warnings read at once
+	maxTries = 1_000                  // warnings of a rule set in memory
 	minDelay = time.Second            // until the second post
 	maxDelay = 10 * time.Minute       // between two posts
 	longest  = 24 * time.Hour         // from a warning to its last post
@@ -76,17 +81,21 @@ type Courier struct {
 	slots  *semaphore.Weighted // of posts
 	posts  sync.WaitGroup
 
+	after string // the place of the last warning that was read, empty to begin again
+
 	mu    sync.Mutex
+	from  Store           // has the list
 	tries map[string]*try // by the place in the list
 }
 
 // try is a warning on its way.
 type try struct {
 	store.Warning
-	busy   bool // it is posted now
-	failed int  // how many posts
-	err    error
-	next   time.Time // of the next post
+	busy, delivered bool // busy while it is posted
+
+	turn, failed int // its number in its rule set, and how many posts have failed
+	err          error
+	next         time.Time // of the next post
 }
 
 // New returns a courier that delivers nothing before [Courier.Run].
@@ -127,8 +136,9 @@ func (c *Courier) Run(ctx context.Context) {
 		}
 		pause = lease / 4 // many servers wait until the lease is free
 		if leads {
-			// Those that have failed are read again each time.
-			pause = interval + time.Duration(len(c.tries))*200*time.Microsecond
+			if pause = interval; c.after != "" {
+				pause /= 5 // there are more
+			}
 		}
 	}
 	c.posts.Wait()
@@ -141,18 +151,20 @@ func (c *Courier) Run(ctx context.Context) {
 
 // round posts the warnings that are due, if this process leads.
 func (c *Courier) round(ctx context.Context, s Store) (leads bool, err error) {
-	if leads, err = s.LeadWarnings(ctx, lease); err != nil {
+	if leads, err = s.LeadWarnings(ctx, lease); err != nil || !leads {
+		c.due(nil, nil)
 		return false, err
 	}
-	var pending []store.Warning
-	if leads {
-		if pending, err = s.PendingWarnings(ctx, min(len(c.tries)+batch, maxTries)); err != nil {
-			return leads, err
-		}
+	pending, err := s.PendingWarnings(ctx, c.after, batch)
+	if err != nil {
+		return true, err
+	}
+	if c.after = ""; len(pending) == batch {
+		c.after = pending[batch-1].Place
 	}
 	brief, cancel := context.WithTimeout(ctx, lease/4) // the lease is renewed while posts take long
 	defer cancel()
-	for _, t := range c.due(pending) {
+	for _, t := range c.due(s, pending) {
 		if c.slots.Acquire(brief, 1) != nil {
 			break
 		}
@@ -167,22 +179,33 @@ func (c *Courier) round(ctx context.Context, s Store) (leads bool, err error) {
 	return leads, nil
 }
 
-// due returns the pending warnings to post now, and forgets those that are not pending.
-func (c *Courier) due(pending []store.Warning) (due []*try) {
+// due adds pending warnings of a store to the others of it, and returns those to post now.
+func (c *Courier) due(from Store, pending []store.Warning) (due []*try) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	before, now := c.tries, time.Now()
-	c.tries = make(map[string]*try, len(pending))
-	for i := range pending {
-		t := before[pending[i].Place]
-		if t == nil {
-			t = &try{Warning: pending[i]}
+	if from != c.from {
+		c.from, c.tries = from, map[string]*try{}
+	}
+	known := map[string]int{}
+	for place, t := range c.tries {
+		known[t.Key.RuleSet]++
+		if t.busy || time.Now().Before(t.next) {
+			continue
 		}
-		c.tries[t.Place] = t
-		if !t.busy && !now.Before(t.next) {
+		if t.delivered {
+			delete(c.tries, place) // where Redis has lost the removal, it is read and posted again
+		} else {
 			due = append(due, t)
 		}
 	}
+	for i := range pending {
+		if w := &pending[i]; c.tries[w.Place] == nil && known[w.Key.RuleSet] < maxTries {
+			known[w.Key.RuleSet]++
+			c.tries[w.Place] = &try{Warning: *w, turn: known[w.Key.RuleSet]}
+			due = append(due, c.tries[w.Place])
+		}
+	}
+	slices.SortFunc(due, func(a, b *try) int { return a.turn + a.failed - b.turn - b.failed })
 	return due
 }
 
@@ -213,13 +236,16 @@ func (c *Courier) deliver(ctx context.Context, s Store, t *try) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if result != Failed { // where Redis has lost the removal, it is posted again
-		t.busy, t.failed, t.next = false, 0, time.Now().Add(lease)
+	if result != Failed {
+		t.busy, t.delivered, t.failed, t.next = false, true, 0, time.Now().Add(lease)
 		return
 	}
 	delay := min(maxDelay, minDelay<<min(t.failed, 10))
 	t.busy, t.failed, t.err = false, t.failed+1, err
 	t.next = time.Now().Add(delay/2 + rand.N(delay)/2) //nolint:gosec // spreads load
+	if t.failed > 8 && len(c.tries) >= maxTries {
+		delete(c.tries, t.Place) // others get room; it is read again
+	}
 }
 
 // late logs why warnings are delivered later, at most once a minute.

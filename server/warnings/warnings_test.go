@@ -178,7 +178,7 @@ func warn(t *testing.T, s store.Store, caller int, at time.Time) {
 func drained(t *testing.T, s warnings.Store) {
 	t.Helper()
 	testenv.Eventually(t, "no warning is pending", func() bool {
-		pending, err := s.PendingWarnings(t.Context(), 10)
+		pending, err := s.PendingWarnings(t.Context(), "", 10)
 		return err == nil && len(pending) == 0
 	})
 }
@@ -280,6 +280,51 @@ func TestCourier_Failures(t *testing.T) {
 			drained(t, s)
 			if problem := c.Problem(); problem != "" || len(r.got()) < 4 {
 				t.Errorf("the problem is %q after %d posts", problem, len(r.got()))
+			}
+		})
+	}
+}
+
+// However many warnings of one rule set a receiver refuses, it gets those of others at once.
+func TestCourier_RuleSets(t *testing.T) {
+	t.Parallel() // it mostly waits
+	redis := testenv.StartStandalone(t, testenv.Config{})
+	shared, err := redisstore.Open(t.Context(), redis.URI(), redisstore.Config{Timeout: 5 * time.Second})
+	do(t, err)
+	t.Cleanup(func() { do(t, shared.Close()) })
+	for name, s := range map[string]warningStore{"in memory": inMemory(t), "in Redis": shared} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newReceiver(t, func(w http.ResponseWriter, p post, _ int) {
+				if p.fields["ruleSet"] == "flood" {
+					w.WriteHeader(http.StatusBadRequest)
+				}
+			})
+			warnOf := func(ruleSet string, caller int) {
+				now := time.Now()
+				do(t, s.Warn(t.Context(), &store.Warning{
+					Key:  store.Key{RuleSet: ruleSet, Rule: "budget", ID: store.KeyID{byte(caller), byte(caller >> 8)}},
+					Band: "month", Percent: 80, At: now.UnixMicro(), Ends: now.Add(time.Hour).UnixMicro(),
+				}))
+			}
+			c := start(t, s, r.url, "")
+			for caller := range 12_000 { // more than are in memory
+				warnOf("flood", caller)
+			}
+			for caller := range 3 {
+				warnOf("llm", caller)
+				began := time.Now()
+				testenv.Eventually(t, "the other rule set's warning is delivered", func() bool {
+					c.counts.mu.Lock()
+					defer c.counts.mu.Unlock()
+					return c.counts.all["llm delivered"] == caller+1
+				})
+				if took := time.Since(began); took > 10*time.Second {
+					t.Errorf("the warning took %v", took)
+				}
+			}
+			if problem := c.Problem(); !strings.Contains(problem, "status 400") {
+				t.Errorf("the problem is %q", problem)
 			}
 		})
 	}

@@ -2,8 +2,8 @@ package memstore
 
 import (
 	"context"
+	"fmt"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -42,7 +42,7 @@ func (s *Store) Warn(ctx context.Context, w *store.Warning) error {
 	}
 	l.mark(mark, own.Ends)
 	l.added++
-	own.Place = strconv.FormatUint(l.added, 10)
+	own.Place = fmt.Sprintf("%020d", l.added) // in order
 	if len(l.pending) >= maxPending {
 		l.pending = l.pending[1:] // append moves the others once in a while, not each time
 		l.dropped++
@@ -74,11 +74,16 @@ func (l *warnings) mark(mark string, ends int64) {
 	l.marks[mark] = ends
 }
 
-// PendingWarnings returns the first warnings that are not delivered, at most max.
-func (s *Store) PendingWarnings(_ context.Context, most int) ([]store.Warning, error) {
+// PendingWarnings returns the first warnings after a place that are not delivered, at most so many.
+func (s *Store) PendingWarnings(_ context.Context, after string, most int) (all []store.Warning, err error) {
 	s.warnings.mu.Lock()
 	defer s.warnings.mu.Unlock()
-	return slices.Clone(s.warnings.pending[:min(most, len(s.warnings.pending))]), nil
+	for _, w := range s.warnings.pending {
+		if w.Place > after && len(all) < most {
+			all = append(all, w)
+		}
+	}
+	return all, nil
 }
 
 // DeliveredWarning removes a warning from those that are pending.

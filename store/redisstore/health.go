@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -58,7 +59,7 @@ type NodeHealth struct {
 // queried at most once a second, more often after a failed call, and not while its
 // breaker is open. Health takes at most about the timeout of a decision.
 func (s *Store) Health(ctx context.Context) Health {
-	h := Health{Mode: s.nodes.mode, Err: s.unreadable.recent()}
+	h := Health{Mode: s.nodes.mode, Err: cmp.Or(s.unreadable.get(), s.dropped.get())}
 	if trouble := s.fleet.trouble.Load(); trouble != nil && *trouble != nil {
 		h.Err = s.clean(*trouble)
 	}

@@ -185,7 +185,7 @@ func (p probe) warn() error {
 	if err := p.Warn(ctx, &w); err != nil {
 		return err
 	}
-	pending, err := p.PendingWarnings(ctx, 10)
+	pending, err := p.PendingWarnings(ctx, "", 10)
 	recent, err2 := p.RecentWarnings(ctx, 10)
 	_, err3 := p.LeadWarnings(ctx, time.Minute)
 	if err := errors.Join(err, err2, err3); err != nil {

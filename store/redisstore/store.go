@@ -34,9 +34,8 @@ type Store struct {
 
 	notGivenBack *logthrottle.Throttle // bounds the log lines about it
 	noNode       *logthrottle.Throttle // and those about shards without a server
-	fullWarnings *logthrottle.Throttle // and those about full lists of warnings
 
-	unreadable unreadable
+	unreadable, dropped recentError // states of buckets, and warnings
 
 	work *background.Group
 }
@@ -85,8 +84,8 @@ func open(ctx context.Context, target target, config Config) (*Store, error) {
 	s := &Store{
 		config: config, log: config.Logger, names: names{config.Prefix + ":", tagsFor(config.Shards)},
 		clean: target.clean, eager: eagerCalls, most: mostCalls, work: work,
-		notGivenBack: logthrottle.New(time.Second), noNode: logthrottle.New(failureLines), fullWarnings: logthrottle.New(failureLines),
-		unreadable: unreadable{logged: logthrottle.New(failureLines)},
+		notGivenBack: logthrottle.New(time.Second), noNode: logthrottle.New(failureLines),
+		unreadable: newRecentError(), dropped: newRecentError(),
 	}
 	if config.clock != nil {
 		// The times that tests pass in must arrive in the order they were read.

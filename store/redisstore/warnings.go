@@ -75,59 +75,62 @@ func (s *Store) Warn(ctx context.Context, w *store.Warning) error {
 		return fmt.Errorf("adding a warning: %w", s.clean(err))
 	}
 	if w.Ends = answer[0]; answer[1] > 0 {
-		s.fullWarnings.Log(context.Background(), s.log, slog.LevelError,
-			"too many warnings are pending: the oldest is dropped and will not be delivered", "rule-set", w.Key.RuleSet, "rule", w.Key.Rule)
+		s.dropped.note(s.log, slog.LevelError, "too many warnings of limits are pending", fmt.Errorf(
+			"warnings of limits were dropped and will not be delivered: the oldest, for one of rule %q of rule set %q", w.Key.Rule, w.Key.RuleSet))
 	}
 	return nil
 }
 
-// PendingWarnings returns the first warnings that are not delivered, at most max.
-func (s *Store) PendingWarnings(ctx context.Context, most int) ([]store.Warning, error) {
-	return s.readWarnings(ctx, "pending", most, false)
+// PendingWarnings returns warnings that are not delivered, list by list and the oldest of each first: at
+// most so many after a place, or the first ones if it is empty.
+func (s *Store) PendingWarnings(ctx context.Context, after string, most int) (all []store.Warning, err error) {
+	number, id, _ := strings.Cut(after, " ")
+	list, _ := strconv.Atoi(number)
+	for from := "(" + cmp.Or(id, "0"); err == nil && list < s.lists() && len(all) < most; list++ {
+		all, err = s.readWarnings(ctx, all, list, "pending", "xrange", from, "+", most-len(all))
+		from = "(0"
+	}
+	return all, err
 }
 
-// RecentWarnings returns the last warnings, the newest first, delivered or not: at most max,
+// RecentWarnings returns the last warnings, the newest first, delivered or not: at most so many,
 // and no more than 200.
-func (s *Store) RecentWarnings(ctx context.Context, most int) ([]store.Warning, error) {
-	return s.readWarnings(ctx, "recent", min(most, maxRecent), true)
+func (s *Store) RecentWarnings(ctx context.Context, most int) (all []store.Warning, err error) {
+	most = min(most, maxRecent)
+	for list := 0; err == nil && list < s.lists(); list++ {
+		all, err = s.readWarnings(ctx, all, list, "recent", "xrevrange", "+", "-", most)
+	}
+	slices.SortStableFunc(all, func(a, b store.Warning) int { return cmp.Compare(b.At, a.At) })
+	return all[:min(most, len(all))], err
 }
 
-// readWarnings returns the first warnings of all lists, or the last with the newest first. What is
-// no warning is removed.
-func (s *Store) readWarnings(ctx context.Context, key string, most int, last bool) (all []store.Warning, err error) {
-	for list := range s.lists() {
-		name := s.warnings(list, key)
-		found, err := onMaster(ctx, s.nodes, name, func(ctx context.Context, c commander) ([]redis.XMessage, error) {
-			if last {
-				return c.XRevRangeN(ctx, name, "+", "-", int64(most)).Result()
-			}
-			return c.XRangeN(ctx, name, "-", "+", int64(most)).Result()
-		})
-		if err != nil {
-			return nil, fmt.Errorf("reading the warnings: %w", s.clean(err))
-		}
-		for _, entry := range found {
-			w := store.Warning{}
-			text, _ := entry.Values["warning"].(string)
-			if err := json.Unmarshal([]byte(text), &w); err != nil {
-				s.log.LogAttrs(ctx, slog.LevelError, "removing an unreadable warning from Redis",
-					slog.String("key", name), slog.Any("error", err))
-				if err := s.remove(ctx, name, entry.ID); err != nil {
-					return nil, err
-				}
-				continue
-			}
-			w.Place = strconv.Itoa(list) + " " + entry.ID
+// readWarnings appends warnings of a list. What is no warning is removed.
+func (s *Store) readWarnings(
+	ctx context.Context, all []store.Warning, list int, key, command, from, to string, most int,
+) ([]store.Warning, error) {
+	name := s.warnings(list, key)
+	found, err := onMaster(ctx, s.nodes, name, func(ctx context.Context, c commander) ([]redis.XMessage, error) {
+		read := redis.NewXMessageSliceCmd(ctx, command, name, from, to, "count", most)
+		_ = c.Process(ctx, read) // the command has the error
+		return read.Result()
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading the warnings: %w", s.clean(err))
+	}
+	for _, entry := range found {
+		w := store.Warning{Place: strconv.Itoa(list) + " " + entry.ID}
+		text, _ := entry.Values["warning"].(string)
+		err := json.Unmarshal([]byte(text), &w)
+		if err == nil {
 			all = append(all, w)
+			continue
+		}
+		s.log.LogAttrs(ctx, slog.LevelError, "removing an unreadable warning from Redis", slog.String("key", name), slog.Any("error", err))
+		if err := s.remove(ctx, name, entry.ID); err != nil {
+			return nil, err
 		}
 	}
-	slices.SortStableFunc(all, func(a, b store.Warning) int {
-		if last {
-			a, b = b, a
-		}
-		return cmp.Compare(a.At, b.At)
-	})
-	return all[:min(most, len(all))], nil
+	return all, nil
 }
 
 // DeliveredWarning removes a warning from those that are pending.

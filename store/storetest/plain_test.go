@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -481,13 +480,19 @@ func (p *plain) Warn(_ context.Context, w *store.Warning) error {
 		return nil
 	}
 	p.marks[mark] = own.Ends
-	own.Place = strconv.Itoa(len(p.warned))
+	own.Place = fmt.Sprintf("%09d", len(p.warned)+1)
 	p.warned, p.pending = append(p.warned, own), append(p.pending, own)
 	return nil
 }
 
-func (p *plain) PendingWarnings(_ context.Context, most int) ([]store.Warning, error) {
-	return slices.Clone(p.pending[:min(most, len(p.pending))]), nil
+func (p *plain) PendingWarnings(_ context.Context, after string, most int) ([]store.Warning, error) {
+	var all []store.Warning
+	for _, w := range p.pending {
+		if w.Place > after && len(all) < most {
+			all = append(all, w)
+		}
+	}
+	return all, nil
 }
 
 func (p *plain) DeliveredWarning(_ context.Context, delivered *store.Warning) error {

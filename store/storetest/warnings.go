@@ -12,8 +12,9 @@ import (
 
 // Warnings are the warnings of a store, for those who deliver them.
 type Warnings interface {
-	// PendingWarnings returns the first warnings that are not delivered.
-	PendingWarnings(ctx context.Context, most int) ([]store.Warning, error)
+	// PendingWarnings returns the first warnings that are not delivered, after a place if it
+	// is not empty.
+	PendingWarnings(ctx context.Context, after string, most int) ([]store.Warning, error)
 	// DeliveredWarning removes a warning from those that are pending.
 	DeliveredWarning(ctx context.Context, w *store.Warning) error
 	// RecentWarnings returns the last warnings, the newest first.
@@ -164,7 +165,7 @@ func warnPending(t testing.TB, b Backend) {
 		f.wantWarning("a new one", w, true)
 	}
 	pending := func() (percents []int, all []store.Warning) {
-		found, err := f.Warnings.PendingWarnings(t.Context(), 10_000)
+		found, err := f.Warnings.PendingWarnings(t.Context(), "", 10_000)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -191,8 +192,35 @@ func warnPending(t testing.TB, b Backend) {
 		t.Errorf("recent are %+v", recent)
 	}
 	f.wantWarning("one that was delivered", all[0], false)
-	if first, err := f.Warnings.PendingWarnings(t.Context(), 1); err != nil || len(first) != 1 {
+	if first, err := f.Warnings.PendingWarnings(t.Context(), "", 1); err != nil || len(first) != 1 {
 		t.Errorf("of one there are %+v, %v", first, err)
+	}
+	for n := range 3 {
+		w.Percent = 90 + n
+		f.Advance(time.Millisecond)
+		w.At = f.now()
+		f.wantWarning("another", w, true)
+	}
+	_, all = pending()
+	var read []store.Warning
+	for place := ""; ; {
+		next, err := f.Warnings.PendingWarnings(t.Context(), place, 1)
+		if err != nil || len(next) > 1 {
+			t.Fatalf("after %q there are %+v, %v", place, next, err)
+		}
+		if len(next) == 0 {
+			break
+		}
+		if place = next[0].Place; next[0].Key != w.Key {
+			continue
+		}
+		read = append(read, next...)
+		if err := f.Warnings.DeliveredWarning(t.Context(), &next[0]); err != nil { // its place is still one
+			t.Fatal(err)
+		}
+	}
+	if !slices.Equal(read, all) {
+		t.Errorf("one after the other there are %+v, want %+v", read, all)
 	}
 }
 
