@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,9 +71,7 @@ func (d *Direct) Restore(ctx context.Context, id string, revision int64, change 
 
 // RestoreChange is Restore, and returns the changes.
 func (d *Direct) RestoreChange(ctx context.Context, id string, revision int64, change rules.Change) (Changed, error) {
-	if change.Comment == "" {
-		change.Comment = rules.RestoreComment(revision)
-	}
+	change.Comment = cmp.Or(change.Comment, rules.RestoreComment(revision))
 	return d.change(ctx, id, change, func(*rules.Set) (*rules.Set, error) {
 		v, err := d.Version(ctx, id, revision)
 		if err == nil && v.RuleSet == nil {
@@ -202,9 +201,7 @@ func (d *Direct) sourceError(ctx context.Context, req *fluxgate.Request, err err
 		return err
 	}
 	id := req.RuleSet
-	if id == "" {
-		id = d.ruleSet
-	}
+	id = cmp.Or(id, d.ruleSet)
 	if _, failure := d.Revisions(ctx, []string{id}); failure != nil {
 		return failure
 	}

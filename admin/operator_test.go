@@ -53,7 +53,7 @@ func TestOperator_Edit(t *testing.T) {
 		if _, err := op.Load(ctx, "mine"); !errors.Is(err, rules.ErrNotFound) {
 			t.Errorf("a deleted rule set is loaded: %v", err)
 		}
-		revision, err = rules.Restore(ctx, op, "mine", 1, by(0, ""))
+		revision, err = op.Restore(ctx, "mine", 1, by(0, ""))
 		if err != nil || revision != 4 {
 			t.Fatalf("restored as revision %d (%v)", revision, err)
 		}

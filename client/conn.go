@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -61,9 +62,7 @@ func secured(dialer *net.Dialer, config *tls.Config) func(ctx context.Context, n
 		}
 		own := config.Clone()
 		own.NextProtos = []string{"http/1.1"}
-		if own.ServerName == "" {
-			own.ServerName = host
-		}
+		own.ServerName = cmp.Or(own.ServerName, host)
 		conn := tls.Client(raw, own)
 		ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 		defer cancel()

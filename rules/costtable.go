@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"math"
@@ -72,9 +73,7 @@ func (w *Weights) Cost(input, cached, output, reasoning int64) int64 {
 // Most returns the maximum cost of a request: each token counts as the more expensive kind. An
 // output of 0 means the maximum of the model.
 func (w *Weights) Most(input, output int64) int64 {
-	if output == 0 {
-		output = w.MaxOutputTokens
-	}
+	output = cmp.Or(output, w.MaxOutputTokens)
 	return weightedSum([...]int64{input, output, 0, 0}, [...]int64{max(w.Input, w.CachedInput), max(w.Output, w.Reasoning), 0, 0})
 }
 

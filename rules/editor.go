@@ -139,21 +139,5 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("rule set %q is at revision %d, not at %d: another operator changed it", e.RuleSetID, e.Current, e.Base)
 }
 
-// Restore makes the rules of a former revision current again, under a new
-// revision. An empty comment becomes [RestoreComment].
-func Restore(ctx context.Context, e Editor, id string, revision int64, change Change) (int64, error) {
-	former, err := e.Version(ctx, id, revision)
-	if err != nil {
-		return 0, fmt.Errorf("restoring revision %d of rule set %q: %w", revision, id, err)
-	}
-	if former.RuleSet == nil {
-		return 0, fmt.Errorf("restoring revision %d of rule set %q: it is a deletion: %w", revision, id, ErrNotFound)
-	}
-	if change.Comment == "" {
-		change.Comment = RestoreComment(revision)
-	}
-	return e.Put(ctx, former.RuleSet, change)
-}
-
 // RestoreComment is the default comment of a revision that restores another.
 func RestoreComment(revision int64) string { return fmt.Sprintf("restore revision %d", revision) }

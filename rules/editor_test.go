@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/fluxgate/fluxgate/rules"
-	"github.com/fluxgate/fluxgate/rules/rulestest/memrules"
 )
 
 // A change needs an author and printable text.
@@ -104,81 +103,5 @@ func TestPageSize_Limits(t *testing.T) {
 		if got := rules.PageSize(limit); got != want {
 			t.Errorf("a page of %d has %d entries, want %d", limit, got, want)
 		}
-	}
-}
-
-// A restored revision is current again; an invalid restoration changes nothing.
-func TestRestore_Revision(t *testing.T) {
-	editor := memrules.New(memrules.Config{})
-	put := func(n, base int64) {
-		t.Helper()
-		set, err := rules.NewSet("api", rules.Rule{ID: "rule", Bands: []rules.Band{rules.PerMinute(n)}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := editor.Put(t.Context(), set, rules.Change{Base: base, Author: "ada"}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	put(1, 0)
-	put(2, 1)
-	if _, err := editor.Delete(t.Context(), "api", rules.Change{Base: 2, Author: "ada"}); err != nil {
-		t.Fatal(err)
-	}
-	put(4, 0)
-
-	restore := func(revision, base int64, comment string) (*rules.Version, error) {
-		t.Helper()
-		got, err := rules.Restore(t.Context(), editor, "api", revision, rules.Change{Base: base, Author: "bob", Comment: comment})
-		if err != nil {
-			return nil, err
-		}
-		v, err := editor.Load(t.Context(), "api")
-		if err != nil || v.Revision != got {
-			t.Fatalf("restored as revision %d, loaded as %+v, error %v", got, v, err)
-		}
-		return v, nil
-	}
-	for _, c := range []struct {
-		revision      int64
-		comment, want string
-	}{
-		{1, "", "restore revision 1"},
-		{2, "as it was on Monday", "as it was on Monday"},
-	} {
-		v, err := restore(c.revision, 3+c.revision, c.comment)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for r := range v.RuleSet.Rules() {
-			if got := r.Bands[0].Capacity; got != c.revision {
-				t.Errorf("revision %d came back with a capacity of %d", c.revision, got)
-			}
-		}
-		if v.Author != "bob" || v.Comment != c.want {
-			t.Errorf("revision %d came back by %q because %q, want bob and %q", c.revision, v.Author, v.Comment, c.want)
-		}
-	}
-	for name, c := range map[string]struct {
-		revision int64
-		want     string
-	}{
-		"a deletion":         {3, `restoring revision 3 of rule set "api": it is a deletion: not found`},
-		"an unknown version": {99, `restoring revision 99 of rule set "api": `},
-	} {
-		_, err := restore(c.revision, 6, "")
-		if !errors.Is(err, rules.ErrNotFound) || !strings.HasPrefix(err.Error(), c.want) {
-			t.Errorf("restoring %s: %v, want ErrNotFound with %q", name, err, c.want)
-		}
-	}
-	var conflict *rules.ConflictError
-	if _, err := restore(1, 5, ""); !errors.As(err, &conflict) || conflict.Current != 6 {
-		t.Errorf("restoring on another base: %v, want a conflict with revision 6", err)
-	}
-	if _, err := rules.Restore(t.Context(), editor, "api", 1, rules.Change{Base: 6}); err == nil {
-		t.Error("a restoration without an author was accepted")
-	}
-	if history, err := editor.History(t.Context(), "api", 0, 0); err != nil || len(history) != 6 {
-		t.Errorf("the history has %d entries (error %v), want 6: refused restorations change nothing", len(history), err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/rules/rulestest"
 )
 
 // javaDocument is the document of the specification, as other programs write it.
@@ -214,7 +215,7 @@ func TestUnknownFields_Kept(t *testing.T) {
 	if doc := f.document("a"); doc["path"] != nil || len(doc["paths"].(bson.A)) != 2 {
 		t.Errorf("the paths are %v and %v", doc["path"], doc["paths"])
 	}
-	_, err := rules.Restore(t.Context(), f, setID, 1, by(2))
+	_, err := rulestest.Restore(t.Context(), f, setID, 1, by(2))
 	must(t, err)
 	check("after a restore")
 	if doc := f.document("b"); doc == nil || doc["revision"] != int64(3) {

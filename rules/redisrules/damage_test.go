@@ -7,6 +7,7 @@ import (
 
 	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/rules/rulestest"
 )
 
 func asInvalid(t testing.TB, err error) *rules.ValidationError {
@@ -139,7 +140,7 @@ func TestDamage_NamedByErrors(t *testing.T) {
 				if v, err := s.Version(ctx, "limits", 1); err != nil || v.Revision != 1 {
 					t.Errorf("the former revision: %v", err)
 				}
-				if _, err := rules.Restore(ctx, s, "limits", 1, by(2, "")); err != nil {
+				if _, err := rulestest.Restore(ctx, s, "limits", 1, by(2, "")); err != nil {
 					t.Errorf("restoring the former revision: %v", err)
 				}
 			}

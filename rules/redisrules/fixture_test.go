@@ -15,6 +15,7 @@ import (
 
 	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/rules/rulestest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(testenv.Suite{M: m}) }
@@ -178,7 +179,7 @@ func everything(ctx context.Context, t testing.TB, s *Source) error {
 	if err != nil {
 		return err
 	}
-	if _, err := rules.Restore(ctx, s, id, second, by(0, "")); err != nil {
+	if _, err := rulestest.Restore(ctx, s, id, second, by(0, "")); err != nil {
 		return err
 	}
 	heads, err := s.Revisions(ctx, []string{id, "unknown"})

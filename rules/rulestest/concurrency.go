@@ -131,7 +131,7 @@ func (f *fixture) restoreSome(id string, documents []string) {
 	oldest := int64(f.Changes - len(documents) + 1)
 	current := int64(f.Changes)
 	for i := 0; i < len(documents); i += step {
-		revision, err := rules.Restore(f.Context(), f.Editor, id, oldest+int64(i), by(current))
+		revision, err := Restore(f.Context(), f.Editor, id, oldest+int64(i), by(current))
 		if err != nil {
 			f.Fatalf("Restore of revision %d: %v", oldest+int64(i), err)
 		}

@@ -1,6 +1,7 @@
 package adminapi
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -72,18 +73,10 @@ func New(config Config) (*API, error) {
 	if config.Operator == nil || config.Guard == nil || config.Audit == nil {
 		return nil, errors.New("the admin API needs an operator, a guard and an audit")
 	}
-	if config.Rate == 0 {
-		config.Rate = 600
-	}
-	if config.BodyTimeout == 0 {
-		config.BodyTimeout = 30 * time.Second
-	}
-	if config.Logger == nil {
-		config.Logger = slog.Default()
-	}
-	if config.Clients == nil {
-		config.Clients = new(clientip.Resolver)
-	}
+	config.Rate = cmp.Or(config.Rate, 600)
+	config.BodyTimeout = cmp.Or(config.BodyTimeout, 30*time.Second)
+	config.Logger = cmp.Or(config.Logger, slog.Default())
+	config.Clients = cmp.Or(config.Clients, new(clientip.Resolver))
 	a := &API{
 		config: config, reader: admin.Remembering(config.Operator),
 		slots: slots.New(maxOperations, maxCallerOperations, maxOperationWait), reading: make(chan struct{}, 2),

@@ -2,6 +2,7 @@ package adminapi
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"reflect"
@@ -23,9 +24,7 @@ const (
 
 // describe returns the configuration of huma.
 func describe(version string) huma.Config {
-	if version == "" {
-		version = "dev"
-	}
+	version = cmp.Or(version, "dev")
 	registry := huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)
 	registry.RegisterTypeAlias(reflect.TypeFor[wire.Millis](), reflect.TypeFor[float64]())
 	registry.RegisterTypeAlias(reflect.TypeFor[wire.Maxima](), reflect.TypeFor[maxima]())

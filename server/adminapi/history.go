@@ -49,9 +49,6 @@ func (a *API) restoreRevision(ctx context.Context, in *struct {
 	RevisionPath
 	Condition
 }) (*saved, error) {
-	if in.Comment == "" {
-		in.Comment = rules.RestoreComment(in.Revision)
-	}
 	return a.save(ctx, in.RuleSet, &in.Condition, func(change rules.Change) (admin.Changed, error) {
 		attemptOf(ctx).sent = true
 		return a.config.Operator.RestoreChange(ctx, in.RuleSet, in.Revision, change)

@@ -2,6 +2,7 @@ package check
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -63,12 +64,8 @@ func New(c Config) (*API, error) {
 	if c.Limiter == nil || c.Issuer == nil {
 		return nil, errors.New("the check API needs a limiter and an issuer of receipts")
 	}
-	if c.MaxBody == 0 {
-		c.MaxBody = 64 << 10
-	}
-	if c.MaxBatch == 0 {
-		c.MaxBatch = 100
-	}
+	c.MaxBody = cmp.Or(c.MaxBody, 64<<10)
+	c.MaxBatch = cmp.Or(c.MaxBatch, 100)
 	if c.MaxBody < 0 || c.MaxBatch < 0 {
 		return nil, errors.New("the check API: bounds must not be negative")
 	}
@@ -176,9 +173,7 @@ func (a *API) allowed(who *access.Identity, ruleSet string) bool {
 	if who == nil {
 		return true
 	}
-	if ruleSet == "" {
-		ruleSet = a.config.RuleSet
-	}
+	ruleSet = cmp.Or(ruleSet, a.config.RuleSet)
 	return who.May(config.RoleCheck, ruleSet)
 }
 

@@ -1,6 +1,7 @@
 package forwardauth
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -58,9 +59,7 @@ func (c Config) withDefaults() (Config, error) {
 	if len(c.Proxies.TrustedProxies) == 0 && !c.Proxies.TrustUnixSocket {
 		c.Proxies.TrustedProxies = []string{"127.0.0.0/8", "::1"}
 	}
-	if c.DenyStatus == 0 {
-		c.DenyStatus = http.StatusTooManyRequests
-	}
+	c.DenyStatus = cmp.Or(c.DenyStatus, http.StatusTooManyRequests)
 	var problems []error
 	if !canDeny(c.DenyStatus) {
 		problems = append(problems, fmt.Errorf("deny status %d: use 401, 403 or 429", c.DenyStatus))

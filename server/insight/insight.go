@@ -1,6 +1,7 @@
 package insight
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"os"
@@ -61,9 +62,7 @@ func New(recorder *Recorder, config Config) *Insight {
 	if config.Name == "" {
 		config.Name, _ = os.Hostname()
 	}
-	if config.Logger == nil {
-		config.Logger = slog.Default()
-	}
+	config.Logger = cmp.Or(config.Logger, slog.Default())
 	recorder.durations = config.Durations
 	return &Insight{config: config, recorder: recorder, start: time.Now().UTC(), failed: logthrottle.New(time.Minute)}
 }

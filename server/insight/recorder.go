@@ -1,6 +1,7 @@
 package insight
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"sync"
@@ -78,9 +79,7 @@ func (r *Recorder) Count(req *fluxgate.Request, d *fluxgate.Decision, o meter.Ou
 		return
 	}
 	id := req.RuleSet
-	if id == "" {
-		id = r.config.RuleSet
-	}
+	id = cmp.Or(id, r.config.RuleSet)
 	set := r.ruleSetOf(id, o)
 	shadowed := r.evaluated(req, d)
 	switch d.Reason {

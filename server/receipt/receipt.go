@@ -3,6 +3,7 @@
 package receipt
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
@@ -63,9 +64,7 @@ type Issuer struct {
 // NewIssuer returns an issuer.
 func NewIssuer(config Config) (*Issuer, error) {
 	o := &Issuer{ttl: config.TTL, ledger: config.Ledger, now: config.Now}
-	if o.ttl == 0 {
-		o.ttl = time.Hour
-	}
+	o.ttl = cmp.Or(o.ttl, time.Hour)
 	if o.ttl < time.Second || o.ttl > maxTTL {
 		return nil, fmt.Errorf("the TTL of receipts must be 1s to %v, not %v", maxTTL, o.ttl)
 	}

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"strconv"
@@ -96,9 +97,7 @@ func (r *recorder) WriteHeader(status int) {
 
 // Write implements [http.ResponseWriter].
 func (r *recorder) Write(b []byte) (int, error) {
-	if r.status == 0 {
-		r.status = http.StatusOK
-	}
+	r.status = cmp.Or(r.status, http.StatusOK)
 	return r.ResponseWriter.Write(b)
 }
 

@@ -57,9 +57,7 @@ type decisionLog struct {
 }
 
 func newDecisionLog(logger *slog.Logger) *decisionLog {
-	if logger == nil {
-		logger = slog.Default()
-	}
+	logger = cmp.Or(logger, slog.Default())
 	return &decisionLog{
 		logger: logger,
 		store:  logthrottle.New(time.Second), settlements: logthrottle.New(time.Second),

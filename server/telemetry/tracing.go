@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -61,9 +62,7 @@ func NewTracing(ctx context.Context, config TracingConfig) (*Tracing, error) {
 	if config.Endpoint == "" {
 		return &Tracing{}, nil
 	}
-	if config.Logger == nil {
-		config.Logger = slog.Default()
-	}
+	config.Logger = cmp.Or(config.Logger, slog.Default())
 	target, headers, err := parseEndpoint(config.Endpoint)
 	if err != nil {
 		return nil, fmt.Errorf("tracing: %w", err)

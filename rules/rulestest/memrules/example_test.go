@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log"
 
+	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/rulestest/memrules"
 )
@@ -34,7 +35,7 @@ func ExampleNew() {
 	_, err = source.Put(ctx, perMinute(50), rules.Change{Base: first, Author: "bob"})
 	var conflict *rules.ConflictError
 	fmt.Println(errors.As(err, &conflict), err)
-	if _, err := rules.Restore(ctx, source, "api", first, rules.Change{Base: second, Author: "bob"}); err != nil {
+	if _, err := admin.NewDirect(source, nil, "").Restore(ctx, "api", first, rules.Change{Base: second, Author: "bob"}); err != nil {
 		log.Fatal(err)
 	}
 
