@@ -34,7 +34,7 @@ type Decision struct {
 	Time time.Time
 	// Source is the store that decided the binding limit.
 	Source store.Source
-	// Degraded is set if the store was unavailable for at least one rule.
+	// Degraded is set if the store did not decide at least one rule.
 	Degraded bool
 
 	// One of these has the bands and the receipt: evaluation if an engine of
@@ -86,8 +86,8 @@ const (
 	// identity that it counts by.
 	ReasonMissingIdentity Reason = "missing-identity"
 	// ReasonStoreFailure means that the store could not decide. The request is
-	// rejected if the failure mode of a rule is closed. Otherwise it is allowed, and no
-	// limit was evaluated.
+	// rejected if the failure mode of a rule is closed, or local and the fallback failed.
+	// Otherwise it is allowed, and no limit was evaluated.
 	ReasonStoreFailure Reason = "store-failure"
 )
 

@@ -31,7 +31,7 @@ type appliedRule struct {
 	price *Price
 }
 
-// newEvaluation returns an evaluation with room for so many rules. It is one
+// newEvaluation returns an evaluation with room for one rule or for three. It is one
 // allocation for the usual number of rules and bands, and as small as possible:
 // it is most of the garbage of a request.
 func newEvaluation(rules int) *evaluation {
@@ -106,7 +106,7 @@ func (v *evaluation) prices(n int) []*Price {
 }
 
 // decision returns the decision for the outcome, after failure modes were
-// applied. failed is a rule that fails closed because the store could not
+// applied. failed is a rule that rejects the request because the store could not
 // decide it, or nil. Other undecided rules fail open.
 func (v *evaluation) decision(failed *keyedRule) Decision {
 	d := Decision{evaluation: v}

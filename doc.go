@@ -35,7 +35,7 @@
 // Every decision of a store equals that of an ideal token bucket, computed in exact
 // rationals at the store's clock tick: not a token more, not a token less. Package
 // store/lease answers from memory, within documented bounds. A rejection changes
-// nothing. A request takes from every limit of every rule that applies, or from
-// none. A rule change is not a refill. The suite in store/storetest checks this for
-// every store.
+// nothing, and a request takes from every limit of every rule that applies or from
+// none, except where a rule has overdrafts or counts refused requests. A rule change
+// is not a refill. The suite in store/storetest checks this for every store.
 package fluxgate

@@ -32,8 +32,8 @@ const (
 // was charged for them. Until then requests are decided in the fallback: the store
 // could hand out the same tokens again.
 //
-// A bucket is charged what it holds at the time, less what is left of the level
-// that it began with: what refilled meanwhile costs nothing.
+// The store is charged the tokens that are missing from the bucket at the time, less
+// those that would be missing without the takes of the fallback.
 type carryover struct {
 	count              atomic.Int64 // of buckets: requests pay one load for it
 	admitted, pending  atomic.Int64
@@ -57,9 +57,9 @@ type localUse struct {
 	// until each band would have been full without the tokens to be charged.
 	at    int64
 	began []time.Duration
-	// owed is what to charge each band besides, in units: of token buckets what was granted
-	// under other shares, where tokens take another time to come back, and of other kinds what
-	// overdrafts and settlements moved more than in the band that they moved least.
+	// owed is a further charge of each band, in units. For token buckets it is what was
+	// granted under earlier shares, for other kinds what overdrafts and settlements moved
+	// beyond the band that they moved least.
 	owed []int64
 	// tokens is how many the fallback has granted since then, and back what was given back to
 	// each band since then of all that it has ever granted, in units.
@@ -149,8 +149,8 @@ func sameNumbers(a, b store.ExactBand) bool {
 	return a == b
 }
 
-// reshare notes what was used under the bands of the last share, of which the fallback
-// keeps the part, before a take under others.
+// reshare notes what was used under the last share, before a take under another: the
+// fallback keeps only the part of it that the new share has.
 func (u *localUse) reshare(d *store.Demand, r *store.Result) {
 	before := fullBefore(d, r)
 	for i := range before {

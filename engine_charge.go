@@ -134,13 +134,13 @@ func (e *Engine) chargeUnits(u *localUse, units []int64) (charged, uncharged int
 	if !slices.ContainsFunc(units, isNotZero) {
 		return 0, 0, nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*giveBackTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*detachedTimeout)
 	defer cancel()
 	bands := e.bandsOf(ctx, u.key, u.bands)
 	if bands == nil {
 		return 0, asked, nil
 	}
-	if err := e.lookUp(ctx, u, bands); err != nil {
+	if err := e.probe(ctx, u, bands); err != nil {
 		return 0, 0, err
 	}
 	var takes store.Takes
@@ -171,10 +171,10 @@ func (e *Engine) chargeUnits(u *localUse, units []int64) (charged, uncharged int
 	return charged, max(0, asked-charged), nil
 }
 
-// lookUp asks the store for nothing, which may be repeated: the reply of the charge that
-// follows must not be lost. The first answer after a freeze may come late.
-func (e *Engine) lookUp(ctx context.Context, u *localUse, bands []store.ExactBand) error {
-	ctx, cancel := context.WithTimeout(ctx, giveBackTimeout)
+// probe takes no tokens, which can be repeated, to see that the store answers before the
+// charge, which cannot. The first answer after a freeze may come late.
+func (e *Engine) probe(ctx context.Context, u *localUse, bands []store.ExactBand) error {
+	ctx, cancel := context.WithTimeout(ctx, detachedTimeout)
 	defer cancel()
 	var out store.Outcome
 	demands := []store.Demand{{Key: u.key, Bands: bands, Charging: true}}

@@ -136,8 +136,8 @@ func (e *Engine) addPart(ctx context.Context, req *Request, set *Compiled, t *to
 	return nil
 }
 
-// join adds what the last part demands of buckets that earlier parts demand too to their
-// demands: the keys of demands differ.
+// join merges each demand of the last part into an earlier one with the same key, since no
+// two demands may have one.
 func (t *together) join(p *part) {
 	v, n, first := t.v, p.from, len(t.places)
 	for i := p.from; i < p.to; i++ {
@@ -181,7 +181,7 @@ func (e *Engine) takeTogether(ctx context.Context, t *together) (Decision, error
 	for i := range t.parts {
 		p := &t.parts[i]
 		all.enforced, all.waits = all.enforced || p.enforced, all.waits || p.waits
-		// An alternative that denies is over: the store decides if there are others.
+		// A denied alternative does not decide while the store is asked for others.
 		if p.decided && !p.decision.Allowed && (!p.alternative || !others) && refused == nil {
 			refused = p
 		}

@@ -39,7 +39,7 @@ func (e *Engine) FallbackStats() FallbackStats {
 }
 
 // applyFailureModes decides the demands that the store could not, by the
-// failure modes of their rules. It returns the rule that fails closed, if one
+// failure modes of their rules. It returns the rule that rejects the request, if one
 // does, and whether any demand was undecided. Those in held stayed in the fallback.
 func (e *Engine) applyFailureModes(ctx context.Context, v *evaluation, held uint64) (failed *keyedRule, degraded bool) {
 	var local []int

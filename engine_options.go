@@ -197,14 +197,14 @@ func WithAmend(f func(ctx context.Context, req *Request) error) Option {
 // methods are called while a request is decided and must be fast. They must not
 // change their arguments or use them after they return.
 type Observer interface {
-	// Decided is called once for every request, with the error if there is no
+	// Decided is called once for each Check or CheckAll, with the error if there is no
 	// decision.
 	Decided(ctx context.Context, req *Request, d *Decision, err error)
 	// Waiting is called with +1 when a request begins to wait for its tokens
 	// and with -1 when it no longer does.
 	Waiting(ctx context.Context, change int)
-	// Settled is called for every attempt to settle a receipt, with the result under
-	// rules that count requests, or the error.
+	// Settled is called for each settlement and refund, with the result under rules that
+	// count requests, or the error. It is not called if the receipt is not valid or settled.
 	Settled(ctx context.Context, s store.Settlement, err error)
 	// StoreFailed is called when a call to the store or the fallback failed.
 	StoreFailed(ctx context.Context, err error)

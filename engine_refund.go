@@ -65,8 +65,9 @@ func (e *Engine) Refund(ctx context.Context, req *Request) (Decision, error) {
 	return e.decisionOf(&t, &p, &Decision{Allowed: true}), nil
 }
 
-// refund is takes of more than these costs, which were taken now, and the costs to settle
-// them at. What a bucket regains until then is taken from the rest.
+// refund returns takes as if these costs and the capacity had been taken now, and the costs to
+// settle them at: the capacity, so that the costs come back. What refills until then reduces
+// only what was added.
 func (v *evaluation) refund(costs []int64) (store.Takes, []int64) {
 	takes, actual := make(store.Takes, len(costs)), make([]int64, len(costs))
 	for i := range v.demands {

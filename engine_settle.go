@@ -15,8 +15,8 @@ import (
 // would give tokens back twice.
 var ErrSettled = errors.New("the receipt is already settled")
 
-// giveBackTimeout bounds giving back for a caller that is gone.
-const giveBackTimeout = time.Second
+// detachedTimeout bounds calls to the store that do not end with the request.
+const detachedTimeout = time.Second
 
 // Settle corrects the tokens taken for a request to its actual cost, under all rules
 // that count requests. Other rules keep their estimates: see [Engine.SettleUsage]. A
@@ -179,7 +179,7 @@ func mergeMeasure(receipt *Receipt, each []store.Settlement, measure string) sto
 // giveBack settles a receipt at 0 for a request that is refused, also after its
 // context ended. The observer is called with failures.
 func (e *Engine) giveBack(ctx context.Context, receipt *Receipt) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), detachedTimeout)
 	defer cancel()
 	_, _ = e.Settle(ctx, receipt, 0)
 }

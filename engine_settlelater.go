@@ -183,7 +183,7 @@ func (e *Engine) settleLater(one *correction) bool {
 // settleAgain sends a settlement that the store did not get. One that may have run is not
 // sent again.
 func (e *Engine) settleAgain(one *correction) {
-	ctx, cancel := context.WithTimeout(context.Background(), giveBackTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), detachedTimeout)
 	defer cancel()
 	settled, err := e.settleInStore(ctx, store.Takes{one.take}, []int64{one.actual})
 	e.carryover.waiting.Add(-1)

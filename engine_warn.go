@@ -164,7 +164,7 @@ func (e *Engine) warnOnce(ctx context.Context, band int, w *store.Warning, reach
 		ends = known.ends
 	}
 	// The level was reached even if the caller has left.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), detachedTimeout)
 	defer cancel()
 	for n, percent := range reached {
 		if percent == 0 || known != nil && known.percents[n] == percent {

@@ -80,7 +80,7 @@ func (l *KeyLimiter) Wait(ctx context.Context, key string) error {
 		return nil
 	}
 	if err := background.Sleep(ctx, d.Wait); err != nil {
-		giveBack, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTimeout)
+		giveBack, cancel := context.WithTimeout(context.WithoutCancel(ctx), detachedTimeout)
 		defer cancel()
 		_, failed := l.Settle(giveBack, d.Receipt(), 0)
 		return errors.Join(err, failed)

@@ -117,8 +117,8 @@ func (t *Overrides) Apply(set *Compiled, changes []rules.Override) {
 	s.replace(&table)
 }
 
-// Load replaces the overrides of a rule set by those of pages. After an error nothing has
-// changed.
+// Load replaces the overrides of a rule set by those of pages. After an error the old ones
+// stay.
 func (t *Overrides) Load(set *Compiled, pages iter.Seq2[[]rules.Override, error]) error {
 	s, table := t.setOf(set.ID()), newOverrideTable()
 	for page, err := range pages {

@@ -29,7 +29,7 @@ type Request struct {
 	// Descriptor is the descriptor of Envoy, in order. A rule with a descriptor does not
 	// match one with more than MaxDescriptor entries.
 	Descriptor []DescriptorEntry
-	// Limit replaces the rules that match this descriptor: see [Engine.CheckAll]. A quota
+	// Limit replaces all rules for this request in [Engine.CheckAll]; Check ignores it. A quota
 	// also counts rejected requests, as [rules.Rule.CountRefused].
 	Limit *rules.Band
 	// Cost is how many tokens the request takes under rules that count requests. 0

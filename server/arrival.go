@@ -29,8 +29,8 @@ const (
 	maxMessage = 1 << 20
 	// maxSmall bounds a message to health.
 	maxSmall = 4 << 10
-	// maxFields bounds the header fields of a call: gRPC holds each in far more memory than
-	// its byte takes that repeats another one.
+	// maxFields bounds the header fields of a call: a repeated field is one byte of HTTP/2,
+	// and takes far more memory in gRPC.
 	maxFields = 64
 	// perCall is about how much a call takes without its message.
 	perCall = 16 << 10
@@ -58,7 +58,7 @@ var (
 )
 
 // arrivals are the calls whose message has not arrived. If they hold too much memory the
-// oldest end: a message of a caller without intent is there within milliseconds.
+// oldest end: the message of an honest client is there within milliseconds.
 type arrivals struct {
 	mu    sync.Mutex
 	held  int       // bytes
@@ -135,9 +135,9 @@ func (all *arrivals) bound() {
 
 type arrivalKey struct{}
 
-// endable makes it possible to end a call that waits for its message. gRPC calls it for the
+// trackCall makes it possible to end a call that waits for its message. gRPC calls it for the
 // headers of the call, and may have read up to readAhead bytes after them.
-func endable(ctx context.Context, call *tap.Info) (context.Context, error) {
+func trackCall(ctx context.Context, call *tap.Info) (context.Context, error) {
 	fields, held := 0, perStream
 	for name, values := range call.Header {
 		fields += len(values)

@@ -185,8 +185,8 @@ func (e *edge) serve(l *listener, serve func(net.Listener) error) {
 const startPatience = 5 * time.Second
 
 // handler passes requests to the listener's handler. While the server starts it answers
-// probes, and other requests wait. Of connections over the limit it passes probes only, and
-// answers others with 503.
+// probes, and other requests wait. Over the limit it passes only /healthz and
+// /readyz, and answers others with 503.
 //
 // While the server drains, and over the limit, each answer is the last of its connection. It
 // tells the client, which then sends no further request there that could be lost.

@@ -87,7 +87,7 @@ func (g *grpcServer) options() []grpc.ServerOption {
 			Time: time.Minute, Timeout: 10 * time.Second,
 		}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
-		grpc.InTapHandle(endable), grpc.ReadBufferSize(readAhead),
+		grpc.InTapHandle(trackCall), grpc.ReadBufferSize(readAhead),
 		grpc.ChainUnaryInterceptor(a.watch.metrics.Call),
 	}
 	if a.edge.usesTLS("grpc") {

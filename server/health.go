@@ -33,7 +33,8 @@ type Health struct {
 	// AuditError is why the admin API rejects changes.
 	AuditError string `json:"auditError,omitempty"`
 	// Warnings are settings that a start would refuse now, since their files have changed or
-	// cannot be read. The last content of credentials, tokens and certificates stays in use.
+	// cannot be read, and problems of overrides and of the delivery of warnings. The last
+	// content of credentials, tokens and certificates stays in use.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
@@ -204,7 +205,7 @@ func (a *App) watchHealth(ctx context.Context) {
 	}
 }
 
-// checkConfig notes what a start would refuse now.
+// checkConfig notes the warnings of health.
 func (a *App) checkConfig(ctx context.Context) {
 	var warnings []string
 	var invalid *config.Error

@@ -22,7 +22,7 @@ func (m *Matcher) appendApplying(dst []int32, candidates []candidate, q *query) 
 		}
 		last = i
 		r := &m.rules[i]
-		// An enforced rule leaves no room in its group, a shadow one none for other shadow rules.
+		// An enforced rule excludes later rules of its group, a shadow rule later shadow rules.
 		if r.group != none && (marks[2*r.group] || r.shadow && marks[mark(r)]) {
 			continue
 		}

@@ -39,8 +39,8 @@ func newCandidate(rule int32, proven bool) candidate {
 func (c candidate) rule() int32  { return int32(c) >> 1 }
 func (c candidate) proven() bool { return c&1 == 0 }
 
-// A list is the position of candidates in index.lists, none, or below none the only candidate
-// itself, since most lists have one.
+// A list is an index into index.lists, or none. Most lists have one candidate: a number below
+// none encodes it.
 type list = int32
 
 // An anchor is a condition under whose values rules are filed at one leaf.

@@ -3,8 +3,8 @@ package match
 import "slices"
 
 // A descriptorTrie holds the descriptors of rules, entry by entry. It has a root for each
-// leaf of the index. A request takes two steps for each of its entries, one for the key
-// and one for the value, and one more for each length of the beginnings ("foo*") that
+// leaf of the index. From each node a request takes two steps for its next entry, one for
+// the key and one for the value, and one more for each length of the beginnings ("foo*") that
 // rules with the same entries so far ask for.
 type descriptorTrie struct {
 	nodes []descriptorNode

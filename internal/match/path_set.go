@@ -28,14 +28,14 @@ func compilePaths(patterns []string, parse func(string) ([]segment, error)) (*Pa
 	return &Paths{trie: b.build()}, nil
 }
 
-// MatchAny reports whether one of the patterns matches a path, given as sent, in any of
-// its readings, or the path is refused anyway: what is limited must be asked for like this. A
-// nil set matches nothing.
+// MatchAny reports whether a pattern matches any reading of a path, given as sent. Use it
+// for what is limited: it also matches each refused path that is not clean. A nil set matches
+// nothing.
 func (p *Paths) MatchAny(path string) bool { return p.match(path, true) }
 
-// MatchAll reports whether one of the patterns matches a path, given as sent, in each
-// of its readings, and the path is not refused: what is exempt must be asked for like this.
-// A nil set matches nothing.
+// MatchAll reports whether a pattern matches each reading of a path, given as sent. Use it
+// for what is exempt: of the refused paths it matches clean ones only. A nil set matches
+// nothing.
 func (p *Paths) MatchAll(path string) bool { return p.match(path, false) }
 
 func (p *Paths) match(path string, enough bool) bool {
@@ -63,7 +63,7 @@ func (p *Paths) matchReading(path string) bool {
 }
 
 // view returns b as a string without copying it. b must not change while the string
-// is in use, which here is until the match returns.
+// is in use.
 func view(b []byte) string {
-	return unsafe.String(unsafe.SliceData(b), len(b)) //nolint:gosec // the only use of unsafe; see the comment above
+	return unsafe.String(unsafe.SliceData(b), len(b)) //nolint:gosec // see the comment above
 }

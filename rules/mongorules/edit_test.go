@@ -261,7 +261,7 @@ func TestEdit_Invalid(t *testing.T) {
 				return nil
 			}})
 			must(t, func() error {
-				_, err := f.current().heads.UpdateOne(t.Context(), bson.D{}, set("lease", lease{leaseHolder + "another server", time.Now().Add(time.Hour).UnixMilli()}))
+				_, err := f.current().heads.UpdateOne(t.Context(), bson.D{}, set("lease", lease{holderPrefix + "another server", time.Now().Add(time.Hour).UnixMilli()}))
 				return err
 			}())
 			if err := reconcile(t.Context(), other); err == nil || !strings.Contains(err.Error(), tc.want) || len(did) != 2 {

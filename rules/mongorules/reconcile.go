@@ -89,9 +89,9 @@ func (s *Source) reconcile(ctx context.Context, id string) (imported bool, err e
 	return false, errors.Join(s.syncDocuments(ctx, h, b.want), s.noteProblem(ctx, h, ""))
 }
 
-// leaseHolder begins the names of servers that know all fields of rules that this one knows. A
+// holderPrefix begins the names of servers that know all fields of rules that this one knows. A
 // server without it would import documents without their until.
-const leaseHolder = "2:"
+const holderPrefix = "2:"
 
 // takeLease reports whether this server reconciles the documents of a rule set now.
 // It takes a free lease and renews its own. A lease that ends too far in the future
@@ -101,7 +101,7 @@ func (s *Source) takeLease(ctx context.Context, h *head) (mine bool, err error) 
 	if h.Lease != nil {
 		mine = h.Lease.Holder == s.name
 		left := time.UnixMilli(h.Lease.Until).Sub(now)
-		knows := strings.HasPrefix(h.Lease.Holder, leaseHolder)
+		knows := strings.HasPrefix(h.Lease.Holder, holderPrefix)
 		if knows && left > 0 && left <= 2*s.config.Lease && (!mine || left > s.config.Lease/2) {
 			return mine, nil
 		}

@@ -138,7 +138,7 @@ func New(ctx context.Context, db *mongo.Database, config Config) (*Source, error
 
 func newSource(ctx context.Context, config Config) (*Source, error) {
 	config, err := config.withDefaults()
-	return &Source{config: config, name: leaseHolder + rand.Text(), work: background.New(ctx), writing: semaphore.NewWeighted(1)}, err
+	return &Source{config: config, name: holderPrefix + rand.Text(), work: background.New(ctx), writing: semaphore.NewWeighted(1)}, err
 }
 
 func (s *Source) collections(db *mongo.Database) *database {

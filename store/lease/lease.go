@@ -35,7 +35,7 @@ const (
 	// requestsPerSlice is the number of requests of one cost that a slice has to be enough
 	// for: what is less than the cost of the next request is lost.
 	requestsPerSlice = 4
-	// epoch is for how long demand is counted. A slice lasts for three quarters of it.
+	// epoch is for how long demand is counted. A slice covers the demand of three quarters of it.
 	epoch = 100 * time.Millisecond
 )
 

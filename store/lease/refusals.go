@@ -32,9 +32,9 @@ type refusal struct {
 	sent       time.Time // before the call that was refused
 	cost       int64     // the least that does not fit
 	result     store.Result
-	// pause is how often the bucket is asked at most, by requests that do not wait. It
-	// is 0 unless other gateways took the tokens that this one waited for. until is when
-	// it is asked next, from when the call was sent.
+	// pause is the least time between two calls for requests that do not wait. It is 0
+	// unless other gateways took the tokens that this one waited for. until is how long
+	// after the call the next one may be sent.
 	pause time.Duration
 	until atomic.Int64
 }

@@ -48,9 +48,9 @@ type nodeQueue struct {
 	recent recentDecisions
 	info   nodeInfo
 
-	// healing is held while the script is loaded into the node; scripts counts
+	// loading is held while the script is loaded into the node; scripts counts
 	// the loads.
-	healing sync.Mutex
+	loading sync.Mutex
 	scripts atomic.Uint64
 
 	// loaded bounds the log lines about them, reopened those about a breaker that

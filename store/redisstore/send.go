@@ -92,11 +92,11 @@ func process(ctx context.Context, client *redis.Client, groups []*scriptCall, co
 // one loads it, with EVAL; the others then find it there.
 func (q *nodeQueue) heal(ctx context.Context, client *redis.Client, c *scriptCall, seen uint64) (string, error) {
 	for {
-		q.healing.Lock()
+		q.loading.Lock()
 		if q.scripts.Load() == seen {
 			reply, err := one(ctx, client, c, c.by("EVAL", &decideScript))
 			q.scripts.Add(1) // now, so that calls that began before do not load it too
-			q.healing.Unlock()
+			q.loading.Unlock()
 			if err == nil {
 				q.loaded.Log(context.Background(), q.store.log, slog.LevelInfo,
 					"loaded the decision script into Redis: the server is new, or was restarted or flushed", "node", q.address())
@@ -105,7 +105,7 @@ func (q *nodeQueue) heal(ctx context.Context, client *redis.Client, c *scriptCal
 			return reply, err
 		}
 		seen = q.scripts.Load()
-		q.healing.Unlock()
+		q.loading.Unlock()
 		reply, err := one(ctx, client, c, c.by("EVALSHA", &decideSHA))
 		if resultOf(err) != noScript {
 			return reply, err

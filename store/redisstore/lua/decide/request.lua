@@ -30,8 +30,8 @@ local function grant_of(state, list, least, cost)
   return cost
 end
 
--- Decides the request whose demands are after d in demands. It adds its answer to the values, of
--- which so many are said, and returns how many there are then.
+-- Decides the request whose demands are after d in demands. It appends its answer to the values,
+-- whose number is said, and returns their new number.
 function shared.decide(op, asked, d, said)
   -- Does each demand fit, waiting included?
   local admitted, alternatives, over, n, e = 1, 0, 0, 0, d

@@ -19,8 +19,8 @@ local function moment_of(rate, tick, units)
   return (now / tick - now / tick % 1 + whole) * tick
 end
 
--- The units of a take that come back, of those that are used: at most units, and at most those
--- of its cost less what has come back between the moment it was due and the last promise.
+-- The units of a take to give back: at most units, at most those used, and at most its cost less
+-- what comes back between the moment when it was due and the last moment when any take is due.
 local function given_back(rate, tick, used, cost, units, due, last)
   local left = cost - regained(rate, tick, due, last)
   if units > left then units = left end
