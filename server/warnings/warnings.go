@@ -186,16 +186,15 @@ func (c *Courier) due(from Store, pending []store.Warning) (due []*try) {
 	if from != c.from {
 		c.from, c.tries = from, map[string]*try{}
 	}
-	known := map[string]int{}
+	known := map[string]int{} // of each rule set
 	for place, t := range c.tries {
-		known[t.Key.RuleSet]++
-		if t.busy || time.Now().Before(t.next) {
-			continue
-		}
-		if t.delivered {
+		switch idle := !t.busy && !time.Now().Before(t.next); {
+		case !t.delivered:
+			if known[t.Key.RuleSet]++; idle {
+				due = append(due, t)
+			}
+		case idle:
 			delete(c.tries, place) // where Redis has lost the removal, it is read and posted again
-		} else {
-			due = append(due, t)
 		}
 	}
 	for i := range pending {

@@ -330,6 +330,22 @@ func TestCourier_RuleSets(t *testing.T) {
 	}
 }
 
+// Warnings that are delivered leave room for others of their rule set.
+func TestCourier_Many(t *testing.T) {
+	t.Parallel()
+	const many = 6_000
+	s, r := inMemory(t), newReceiver(t, nil)
+	for caller := range many {
+		warn(t, s, caller, time.Now())
+	}
+	began := time.Now()
+	c := start(t, s, r.url, "")
+	c.counts.want(t, map[string]int{"llm delivered": many})
+	if took := time.Since(began); took > 40*time.Second {
+		t.Errorf("%d warnings took %v", many, took)
+	}
+}
+
 // A receiver that never answers holds a few posts, and a body without an end none.
 func TestCourier_Slow(t *testing.T) {
 	end := make(chan struct{})
