@@ -35,16 +35,16 @@ func TestRecentError_DroppedWarning(t *testing.T) {
 	}
 	fill(maxPending - 1)
 	warn(80)
-	if h := s.Health(t.Context()); h.Err != nil || len(log.Lines("too many warnings")) != 0 {
+	if h := s.Health(t.Context()); h.Err != nil || len(log.Lines("dropped a warning")) != 0 {
 		t.Fatalf("before the list is full, health says %v, and logged is %s", h.Err, log.String())
 	}
 	warn(90)
 	warn(100)
-	const want = `warnings of limits were dropped and will not be delivered: the oldest, for one of rule "budget" of rule set "llm"`
+	const want = `too many warnings are pending: one of rule "budget" of rule set "llm" replaced the oldest`
 	if h := s.Health(t.Context()); h.Err == nil || h.Err.Error() != want {
 		t.Errorf("health says %v", h.Err)
 	}
-	if lines := log.Lines("too many warnings"); len(lines) != 1 || !strings.Contains(lines[0], "llm") {
+	if lines := log.Lines("dropped a warning"); len(lines) != 1 || !strings.Contains(lines[0], "llm") {
 		t.Errorf("logged %q", lines)
 	}
 }

@@ -75,8 +75,8 @@ func (s *Store) Warn(ctx context.Context, w *store.Warning) error {
 		return fmt.Errorf("adding a warning: %w", s.clean(err))
 	}
 	if w.Ends = answer[0]; answer[1] > 0 {
-		s.dropped.note(s.log, slog.LevelError, "too many warnings of limits are pending", fmt.Errorf(
-			"warnings of limits were dropped and will not be delivered: the oldest, for one of rule %q of rule set %q", w.Key.Rule, w.Key.RuleSet))
+		s.dropped.note(s.log, slog.LevelError, "dropped a warning of a limit, which will not be delivered",
+			fmt.Errorf("too many warnings are pending: one of rule %q of rule set %q replaced the oldest", w.Key.Rule, w.Key.RuleSet))
 	}
 	return nil
 }
