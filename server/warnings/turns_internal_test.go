@@ -40,3 +40,18 @@ func TestDue_Room(t *testing.T) {
 		t.Error("there is no room for another")
 	}
 }
+
+// Warnings that are delivered leave room for others of their rule set.
+func TestDue_Delivered(t *testing.T) {
+	c := New(Config{})
+	var pending []store.Warning
+	for n := range 2 * maxTries {
+		pending = append(pending, store.Warning{Key: store.Key{RuleSet: "llm"}, Place: fmt.Sprint(n)})
+	}
+	for _, w := range c.due(nil, pending[:maxTries]) {
+		w.delivered, w.next = true, time.Now().Add(lease)
+	}
+	if due := c.due(nil, pending); len(due) != maxTries {
+		t.Errorf("%d are due, want %d others", len(due), maxTries)
+	}
+}
