@@ -200,8 +200,7 @@ func (d *Direct) sourceError(ctx context.Context, req *fluxgate.Request, err err
 	if !errors.Is(err, fluxgate.ErrNoRuleSet) {
 		return err
 	}
-	id := req.RuleSet
-	id = cmp.Or(id, d.ruleSet)
+	id := cmp.Or(req.RuleSet, d.ruleSet)
 	if _, failure := d.Revisions(ctx, []string{id}); failure != nil {
 		return failure
 	}

@@ -10,7 +10,8 @@
 //  1. The path is split in each way in which routers may split it ([Readings]), so
 //     that no spelling of a path avoids a rule. An ordinary path has one reading.
 //  2. All patterns of all rules form a trie by segments, and those of rules that ignore
-//     case a second one. Each is walked once for each reading, with the set of nodes that the path may have reached so far.
+//     case a second one. Each is walked once for each reading, with the set of nodes
+//     that the path may have reached so far.
 //  3. Rules that share a pattern are indexed by the value of one of their
 //     conditions (a user, a tenant attribute, a network, a descriptor …), so that a
 //     request is compared only with the rules that have its own values.
@@ -32,8 +33,8 @@
 // # Hostile requests
 //
 // The work is bounded by the length of the request: at most 24 readings, and one
-// step for each segment and node in reach. What follows a "**" is
-// tried only near the end of the path. Only patterns with two or more "**" are tried at
+// step for each segment and node in reach. What follows a "**" is tried only near
+// the end of the path. Only patterns with two or more "**" are tried at
 // every segment; a pattern may have at most four. Of a descriptor no more entries are
 // read than rules ask for.
 //

@@ -67,8 +67,7 @@ func (t *RuleTotals) add(o Outcome, d *fluxgate.Decision) {
 
 // count counts a request.
 func (m *Meter) count(req *fluxgate.Request, d *fluxgate.Decision, o Outcome) {
-	id := req.RuleSet
-	id = cmp.Or(id, m.config.RuleSet)
+	id := cmp.Or(req.RuleSet, m.config.RuleSet)
 	if !o.RuleSetExists() { // its name may be made up
 		m.known(id).add(o, d)
 		return

@@ -1,6 +1,7 @@
 package adminapi
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -49,6 +50,7 @@ func (a *API) restoreRevision(ctx context.Context, in *struct {
 	RevisionPath
 	Condition
 }) (*saved, error) {
+	in.Comment = cmp.Or(in.Comment, rules.RestoreComment(in.Revision)) // also in the audit and the answer
 	return a.save(ctx, in.RuleSet, &in.Condition, func(change rules.Change) (admin.Changed, error) {
 		attemptOf(ctx).sent = true
 		return a.config.Operator.RestoreChange(ctx, in.RuleSet, in.Revision, change)

@@ -99,7 +99,11 @@ func TestRuleSet_Lifecycle(t *testing.T) {
 		t.Errorf("the history is\n%s", strings.Join(lines, "\n"))
 	}
 
-	r.send(t, http.MethodPost, mine+"/revisions/1/restore", "", "If-None-Match", "*").want(t, http.StatusCreated)
+	var restored rules.Entry
+	r.send(t, http.MethodPost, mine+"/revisions/1/restore", "", "If-None-Match", "*").want(t, http.StatusCreated).into(t, &restored)
+	if want := rules.RestoreComment(1); restored.Comment != want || r.lastRecord(t).Comment != want {
+		t.Errorf("the answer has the comment %q, the audit %q", restored.Comment, r.lastRecord(t).Comment)
+	}
 	if set, tag := r.read(t, mine); tag != `"4"` || first(t, set).Bands[0].Capacity != 5 {
 		t.Errorf("restored as %s, %+v", tag, first(t, set))
 	}

@@ -78,8 +78,7 @@ func (r *Recorder) Count(req *fluxgate.Request, d *fluxgate.Decision, o meter.Ou
 	if r.config.Engine == nil || req.Peek || !o.Decided() {
 		return
 	}
-	id := req.RuleSet
-	id = cmp.Or(id, r.config.RuleSet)
+	id := cmp.Or(req.RuleSet, r.config.RuleSet)
 	set := r.ruleSetOf(id, o)
 	shadowed := r.evaluated(req, d)
 	switch d.Reason {
