@@ -27,7 +27,7 @@ type strictMongo struct {
 
 	mu       sync.Mutex
 	accepted map[string]bool // "user password"
-	refused  int
+	latest   string          // the last one accepted
 }
 
 func startStrictMongo(t *testing.T, addr string) *strictMongo {
@@ -66,10 +66,17 @@ func (m *strictMongo) accept(logins ...string) {
 func (m *strictMongo) accepts(login string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.accepted[login] {
-		m.refused++
+	if m.accepted[login] {
+		m.latest = login
 	}
 	return m.accepted[login]
+}
+
+// lastAccepted is the login of the last connection or command that was accepted.
+func (m *strictMongo) lastAccepted() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.latest
 }
 
 // message is a message of the wire protocol.
@@ -177,7 +184,11 @@ func TestRotate_Mongo(t *testing.T) {
 	mongo.accept("app-1 secret@1", "app-2 secret@2")
 	write(t, userFile, "app-2\n")
 	write(t, passwordFile, "secret@2\n")
-	testenv.Eventually(t, "the credentials are read", func() bool { return len(log.Lines("the credentials have changed")) == 1 })
+	// The log says that they were read; calls that begin in that moment still use the former ones.
+	testenv.Eventually(t, "the credentials are in use", func() bool { return mongo.lastAccepted() == "app-2 secret@2" })
+	if log.Lines("the credentials have changed") == nil {
+		t.Errorf("the log does not say that the credentials have changed: %s", log)
+	}
 	mongo.accept("app-2 secret@2")
 	if a := r.put(t, 42, "If-Match", `"1"`); a.status != http.StatusOK {
 		t.Errorf("with new credentials: %+v", a)
