@@ -85,7 +85,7 @@ func (c *Client) post(ctx context.Context, to *url.URL, within time.Duration, bo
 const firstPause = 20 * time.Millisecond
 
 // untilNotBusy calls try with the time that is left, and again while the server is busy
-// and the next pause ends in time.
+// and the next attempt has as much time as the pause before it.
 func untilNotBusy(ctx context.Context, within time.Duration, try func(ctx context.Context, left time.Duration) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, within, errTimeout)
 	defer cancel()
@@ -97,7 +97,7 @@ func untilNotBusy(ctx context.Context, within time.Duration, try func(ctx contex
 		}
 		var refused *StatusError
 		jittered := pause/2 + rand.N(pause) //nolint:gosec // not a secret
-		if !errors.As(err, &refused) || !refused.busy || time.Until(deadline) <= jittered {
+		if !errors.As(err, &refused) || !refused.busy || time.Until(deadline) <= 2*jittered {
 			return err
 		}
 		if background.Sleep(ctx, jittered) != nil {

@@ -10,11 +10,11 @@ const maxProblem = 4 << 10;
 /** About how long the client waits before it asks a busy server again, in milliseconds. Each further pause is twice as long. */
 const firstPause = 20;
 
-/** How long to wait before a check is sent again, or undefined if the error or the time does not allow it. */
+/** How long to wait before a check is sent again, which then has as much time. Undefined if the error or the time does not allow it. */
 export function pauseAfter(error: unknown, tries: number, until: number): number | undefined {
   if (!(error instanceof FluxGateError) || error.code !== "busy") return undefined;
   const pause = firstPause * 2 ** tries * (0.5 + Math.random());
-  return performance.now() + pause < until ? pause : undefined;
+  return performance.now() + 2 * pause < until ? pause : undefined;
 }
 
 /** Exchange sends requests to the server. Only those that a busy server has refused are sent again. */

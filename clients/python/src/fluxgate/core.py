@@ -135,7 +135,7 @@ class Core:
             if status == 200:
                 return _parsed(answer)
             error = self._refusal(status, header, answer)
-            if error.code != "busy" or time.monotonic() + pause >= until:
+            if error.code != "busy" or time.monotonic() + 2 * pause >= until:  # the next attempt gets as much time as the pause
                 raise error
             await self._sleep(pause)
             pause *= 1.5 + random.random()
