@@ -227,7 +227,7 @@ func (c *Courier) deliver(ctx context.Context, s Store, t *try) {
 			result, err = Failed, unremoved
 		}
 	}
-	c.config.Count(t.Key.RuleSet, result)
+	defer c.config.Count(t.Key.RuleSet, result) // when the log and health say it too
 	if result == Failed {
 		c.late(ctx, "cannot deliver a warning: it is posted again", "id", t.ID, "error", err)
 	} else {
