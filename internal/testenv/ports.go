@@ -14,25 +14,33 @@ const (
 	firstPort = 10240
 	lastPort  = 22700
 	busOffset = 10000 // a cluster node's bus, fixed before Redis 7.0
+	// lockOffset is from a port to that of UDP which a process holds while it has the port
+	// reserved: tests of several packages run at the same time.
+	lockOffset = 20000
 )
 
 var ports = struct {
 	sync.Mutex
-	taken map[int]bool
-}{taken: make(map[int]bool)}
+	taken map[int]net.PacketConn
+}{taken: make(map[int]net.PacketConn)}
 
 // reservePort returns a port without a listener, also for the cluster bus, and reserves
-// it in this process until releasePort, so that a killed server can restart on it. If
-// another process takes it first, the server fails to start and the caller tries again.
+// it until releasePort, so that a killed server can restart on it. If another program
+// takes it first, the server fails to start and the caller tries again.
 func reservePort() (int, error) {
 	ports.Lock()
 	defer ports.Unlock()
 	for range 1000 {
 		port := firstPort + rand.IntN(lastPort-firstPort)
-		if ports.taken[port] || !portFree(port) || !portFree(port+busOffset) {
+		lock, err := net.ListenPacket("udp", loopback(port+lockOffset))
+		if err != nil {
 			continue
 		}
-		ports.taken[port] = true
+		if !portFree(port) || !portFree(port+busOffset) {
+			_ = lock.Close()
+			continue
+		}
+		ports.taken[port] = lock
 		return port, nil
 	}
 	return 0, errors.New("no free port found")
@@ -41,7 +49,10 @@ func reservePort() (int, error) {
 func releasePort(port int) {
 	ports.Lock()
 	defer ports.Unlock()
-	delete(ports.taken, port)
+	if lock, ok := ports.taken[port]; ok {
+		_ = lock.Close()
+		delete(ports.taken, port)
+	}
 }
 
 func portFree(port int) bool {
