@@ -35,7 +35,7 @@ FILES     :=
 
 # Tests that compute much in one goroutine, or repeat what a smaller test does, run without
 # the race detector: it would find nothing more and make them about five times slower.
-NO_RACE          := _NoRace$$|(Conformance|CorrectEditor)/(as_long_as_a_document|.*MaxOverrides)
+NO_RACE          := _NoRace$$|(Conformance|CorrectEditor|FaultyEditor)/(as_long_as_a_document|.*MaxOverrides|.*overrides_that_has_no_bound)
 # The slowest package is first.
 NO_RACE_PACKAGES  = $(shell git grep --untracked -lE 'func .*_NoRace|rulestest.(Run|Checks)' -- '*_test.go' | xargs -n1 dirname | sort -ru | sed 's|^|./|')
 

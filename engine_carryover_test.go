@@ -800,8 +800,8 @@ func TestCarryover_FallbackFails(t *testing.T) {
 	}
 }
 
-// Setting the levels of the fallback allocates nothing.
-func TestCarryover_Allocations(t *testing.T) {
+// Setting the levels of the fallback allocates nothing. The race detector drops pooled values.
+func TestCarryover_Allocations_NoRace(t *testing.T) {
 	store := newStore(t, nil)
 	engine := newEngine(t, store, ruleSet(t, perMinute(1_000_000_000)), fluxgate.WithFallback(newStore(t, nil)), fluxgate.WithFallbackShare(1))
 	req := &fluxgate.Request{IP: here}
