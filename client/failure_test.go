@@ -87,9 +87,9 @@ func TestClient_InvalidAnswer(t *testing.T) {
 		timeout     time.Duration
 		want        string // in the error
 	}{
-		{name: "a server that hangs", stay: true, timeout: 50 * time.Millisecond, want: "no answer in time"},
-		{name: "a header that never ends", reply: "HTTP/1.1 200 OK\r\nX-Slow: ", stay: true, timeout: 50 * time.Millisecond, want: "no answer in time"},
-		{name: "a body that never ends", reply: "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", stay: true, timeout: 50 * time.Millisecond, want: "no answer in time"},
+		{name: "a server that hangs", stay: true, timeout: 500 * time.Millisecond, want: "no answer in time"},
+		{name: "a header that never ends", reply: "HTTP/1.1 200 OK\r\nX-Slow: ", stay: true, timeout: 500 * time.Millisecond, want: "no answer in time"},
+		{name: "a body that never ends", reply: "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", stay: true, timeout: 500 * time.Millisecond, want: "no answer in time"},
 		{name: "no answer but a closed connection", want: "EOF"},
 		{name: "a connection cut in the header", reply: "HTTP/1.1 200 OK\r\nContent-Le", want: "broken"},
 		{name: "a connection cut in the body", reply: "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", want: "EOF"},

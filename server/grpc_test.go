@@ -266,7 +266,7 @@ func TestGRPC_TLS(t *testing.T) {
 
 // A server that drains says so, and loses no call.
 func TestGRPC_Drain(t *testing.T) {
-	r := startEnvoy(t, 1_000_000, "server.drain.delay=300ms")
+	r := startEnvoy(t, 1_000_000, "server.drain.delay=1s")
 	conn := dialGRPC(t, r.Addr("grpc"))
 	ctx, stop := context.WithCancel(t.Context())
 	var calls sync.WaitGroup

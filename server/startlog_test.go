@@ -69,14 +69,15 @@ func TestLog_RedisReturns(t *testing.T) {
 	for range 3 {
 		r.crowd(t)
 	}
-	accept := func() {
+	accept := func(logged string) {
 		t.Helper()
 		if err := proxy.Accept(); err != nil {
 			t.Fatal(err)
 		}
 		testenv.Eventually(t, "Redis decides", func() bool { return r.check(t, "ada")["degraded"] == nil })
+		testenv.Eventually(t, "the log says so", func() bool { return len(log.Lines(logged)) > 0 })
 	}
-	accept()
+	accept("connected to Redis")
 	count := func(text string, want int) {
 		t.Helper()
 		if lines := log.Lines(text); len(lines) != want {
@@ -99,7 +100,7 @@ func TestLog_RedisReturns(t *testing.T) {
 	proxy.Cut()
 	testenv.Eventually(t, "Redis is away", func() bool { return r.check(t, "ada")["degraded"] == true })
 	r.crowd(t)
-	accept()
+	accept("Redis answers again")
 	r.crowd(t)
 	count("Redis does not answer", 1)
 	count("Redis answers again", 1)
@@ -227,7 +228,7 @@ func (r *running) crowd(t *testing.T) {
 	}
 }
 
-// A freeze of a second is said once, whether one caller asks or many do.
+// A freeze of a moment is said once, whether one caller asks or many do.
 func TestLog_ShortFreeze(t *testing.T) {
 	redis := testenv.StartStandalone(t, testenv.Config{})
 	for name, c := range map[string]struct {
@@ -235,7 +236,7 @@ func TestLog_ShortFreeze(t *testing.T) {
 		callers int
 	}{"one caller": {"off", 1}, "one caller with leases": {"auto", 1}, "many callers": {"off", 20}} {
 		t.Run(name, func(t *testing.T) {
-			r, log := startLogged(t, shortTimeout, "redis.uri=redis://"+redis.Addr(), "redis.leases="+c.leases, "rules.file="+rulesFile(t, 1_000_000), "reload.strategy=POLLING")
+			r, log := startLogged(t, "redis.timeout=300ms", "redis.uri=redis://"+redis.Addr(), "redis.leases="+c.leases, "rules.file="+rulesFile(t, 1_000_000), "reload.strategy=POLLING")
 			send := func(d time.Duration) {
 				var callers sync.WaitGroup
 				for range c.callers {
@@ -251,7 +252,7 @@ func TestLog_ShortFreeze(t *testing.T) {
 			if err := redis.Freeze(); err != nil {
 				t.Fatal(err)
 			}
-			send(time.Second)
+			send(1500 * time.Millisecond)
 			if err := redis.Thaw(); err != nil {
 				t.Fatal(err)
 			}

@@ -176,10 +176,10 @@ func (r *running) status(t testing.TB, path string) int {
 
 func (r *running) wantHealth(t testing.TB, status, reason string) {
 	t.Helper()
-	rules := r.Health(t.Context()).Rules
-	if rules.Status != status || !strings.Contains(rules.Error, reason) {
-		t.Errorf("the rules are %s: %s; want %s: %s", rules.Status, rules.Error, status, reason)
-	}
+	testenv.Eventually(t, fmt.Sprintf("the rules are %s: %s", status, reason), func() bool {
+		rules := r.Health(t.Context()).Rules
+		return rules.Status == status && strings.Contains(rules.Error, reason)
+	})
 }
 
 // A server whose xDS server is away starts, is not ready and limits nothing. It applies the

@@ -169,7 +169,7 @@ func TestDoctor_SourceUnreachable(t *testing.T) {
 // The doctor looks at Redis, its settings and what the servers of a fleet agree on.
 func TestDoctor_Redis(t *testing.T) {
 	redis := testenv.StartStandalone(t, testenv.Config{})
-	args := append(append([]string{"doctor"}, inMemory("../../examples/rules.yaml")...), "--set", "redis.enabled=true", "--set", "redis.uri="+redis.URI())
+	args := append(append([]string{"doctor"}, inMemory("../../examples/rules.yaml")...), "--set", "redis.enabled=true", "--set", "redis.uri="+redis.URI(), "--set", patient)
 	code, out, _ := call(t, args...)
 	for _, says := range []string{"this server agrees with the others", "is a master of version", "answers after", "rules: 2"} {
 		if !strings.Contains(out, says) {

@@ -141,7 +141,7 @@ func TestDocs_EnvoyGateway(t *testing.T) {
 	}
 	for name, value := range map[string]string{ // those of Envoy Gateway have no effect
 		"LOG_LEVEL": "trace", "CONFIG_TYPE": "GRPC_XDS_SOTW", "REDIS_URL": "127.0.0.1:1", "REDIS_PORT": "tcp://10.0.0.3:6379", "PORT": "1", "GRPC_PORT": "1",
-		"FLUXGATE_SERVER_HTTP": http, "FLUXGATE_SERVER_ADMIN": "", "FLUXGATE_SERVER_DRAIN_DELAY": "0s",
+		"FLUXGATE_SERVER_HTTP": http, "FLUXGATE_SERVER_ADMIN": "", "FLUXGATE_SERVER_DRAIN_DELAY": "0s", "FLUXGATE_REDIS_TIMEOUT": "5s",
 	} {
 		t.Setenv(name, value)
 	}

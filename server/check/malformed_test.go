@@ -234,7 +234,7 @@ func send(t *testing.T, browser *http.Client, url, body string) (int, []byte) {
 // The read timeout ends requests whose body stops, with a 4xx.
 func TestCheck_SlowBodies(t *testing.T) {
 	d := newDesk(t, newStore(t))
-	server := serve(t, d, 200*time.Millisecond)
+	server := serve(t, d, time.Second)
 	var all sync.WaitGroup
 	for caller := range 40 {
 		all.Go(func() {

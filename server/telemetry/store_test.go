@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/fluxgate/fluxgate/store/redisstore"
@@ -12,7 +13,7 @@ import (
 // A Redis that was killed is reported as down.
 func TestWatchStore_RedisKilled(t *testing.T) {
 	server := testenv.StartStandalone(t, testenv.Config{})
-	store, err := redisstore.Open(t.Context(), server.URI(), redisstore.Config{})
+	store, err := redisstore.Open(t.Context(), server.URI(), redisstore.Config{Timeout: 5 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -72,7 +72,7 @@ func (tr trial) underWay(shard int) (calls, waiting int) {
 func TestCancel_SharedCall(t *testing.T) {
 	srv := testenv.StartStandalone(t, testenv.Config{})
 	proxy := testenv.StartProxy(t, srv.Addr())
-	tr := newTrial(t, "redis://"+proxy.Addr(), Config{}, srv)
+	tr := newTrial(t, "redis://"+proxy.Addr(), Config{Timeout: 20 * time.Second, Refresh: time.Hour}, srv)
 	// One call at a time, so that all waiting requests share the next.
 	tr.eager, tr.most = 1, 1
 	d := tr.demand(ample)
@@ -88,7 +88,7 @@ func TestCancel_SharedCall(t *testing.T) {
 		return calls == before
 	})
 
-	proxy.SetLatency(0, 300*time.Millisecond)
+	proxy.SetLatency(0, time.Second)
 	first := tr.takeAndLeave(d)
 	until(t, "the first call is under way", func() bool { n, _ := tr.underWay(0); return n == 1 })
 	const stay, go1 = 6, 4

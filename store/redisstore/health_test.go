@@ -94,10 +94,8 @@ func TestHealth_FrozenServer(t *testing.T) {
 	srv := testenv.StartStandalone(t, testenv.Config{})
 	tr := newTrial(t, srv.URI(), Config{Timeout: 100 * time.Millisecond}, srv)
 	d := tr.demand(ample)
-	tr.mustTake(d)
-	if h := tr.Health(t.Context()); !h.Healthy() {
-		t.Fatalf("%+v", h)
-	}
+	tr.takeEventually(d)
+	until(t, "it is healthy", func() bool { h := tr.Health(t.Context()); return h.Healthy() })
 	must(t, srv.Freeze())
 	if _, err := tr.take(d); err == nil {
 		t.Fatal("a frozen server has decided")

@@ -229,7 +229,7 @@ func TestLateConn(t *testing.T) {
 	peer, err := listener.Accept()
 	must(t, err)
 	defer peer.Close()
-	const timeout = 200 * time.Millisecond
+	const timeout = 2 * time.Second
 	c := readLate(conn, timeout)
 	buffer := make([]byte, 10)
 	read := func(deadline time.Time) (int, error) {

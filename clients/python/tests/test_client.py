@@ -324,20 +324,29 @@ def test_connections_are_used_again() -> None:
 
 def test_closed_connections_are_not_used(kind: str) -> None:
     """A server that closes idle connections, and one that sends what nobody has asked for."""
-    answer = json.dumps(GOOD).encode()
+    answer, ended = json.dumps(GOOD).encode(), threading.Event()
+
+    def arrived() -> None:
+        assert ended.wait(20)
+        ended.clear()
+        time.sleep(0.2)
+
     for end in (b"", b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"):
 
         def once(connection: socket.socket) -> None:
             connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(answer), answer))
             time.sleep(0.1)
             connection.sendall(end)
+            if not end:
+                connection.shutdown(socket.SHUT_WR)
+            ended.set()
 
         with raw_server(once) as url:
             if kind == "blocking":
                 limiter = FluxGate(url, on_failure="raise", timeout=20)
                 for _ in range(3):
                     assert limiter.check(Request()).allowed
-                    time.sleep(0.3)
+                    arrived()
                 limiter.close()
                 continue
 
@@ -345,7 +354,7 @@ def test_closed_connections_are_not_used(kind: str) -> None:
                 limiter = AsyncFluxGate(url, on_failure="raise", timeout=20)
                 for _ in range(3):
                     assert (await limiter.check(Request())).allowed
-                    await asyncio.sleep(0.3)
+                    await asyncio.to_thread(arrived)
                 await limiter.close()
 
             asyncio.run(main())

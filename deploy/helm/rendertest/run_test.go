@@ -242,7 +242,15 @@ redis: {uri: 'redis://`+redis.Addr()+`', credentials: {existingSecret: login, us
 				t.Fatal(err)
 			}
 			testenv.Eventually(t, "the server uses the new user", func() bool {
-				return strings.Contains(fmt.Sprint(do("CLIENT", "LIST")), "user="+user)
+				if out, err := server.helmTest(t); err != nil {
+					t.Fatalf("%v\n%s", err, out)
+				}
+				for line := range strings.Lines(fmt.Sprint(do("CLIENT", "LIST"))) {
+					if strings.Contains(line, "user="+user+" ") && strings.Contains(line, "cmd=evalsha ") { // a decision: probes send EVAL
+						return true
+					}
+				}
+				return false
 			})
 			do("ACL", "DELUSER", "first") // closes its connections
 		}
