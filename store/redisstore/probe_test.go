@@ -188,7 +188,7 @@ func TestProbe_SucceedsTooEarly(t *testing.T) {
 		until(t, "a probe succeeds", func() bool { return q.outage() == nil })
 	}
 	for _, line := range []string{lineOpened, lineClosed} {
-		if n := len(log.Lines(line)); n != 2 { // the first time, and the second time
+		if n := len(log.Lines(line)); n < 2 || n > 3 { // the first and the second time, and another one if that was a second later
 			t.Errorf("%d lines say %q:\n%s", n, line, log)
 		}
 	}

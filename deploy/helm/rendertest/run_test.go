@@ -25,6 +25,9 @@ const limitOf5 = "id: api-limits\nrules:\n  - {id: all, limitScope: PER_IP, band
 // fiveAnHour are values with these rules.
 var fiveAnHour = fmt.Sprintf("rules: {files: {rules.yaml: %q}}", limitOf5)
 
+// patient gives Redis time on a busy machine.
+const patient = "config: {redis: {timeout: 5s}}"
+
 // running is a server that was started as the Deployment says.
 type running struct {
 	machine
@@ -131,7 +134,7 @@ func (r running) helmTest(t *testing.T, more ...string) (string, error) {
 // the time that the kubelet gives it.
 func TestRun_Smallest(t *testing.T) {
 	redis := testenv.StartStandalone(t, testenv.Config{})
-	found := mustRender(t, smallest, "redis: {uri: '"+redis.URI()+"'}", fiveAnHour, "drain: {delaySeconds: 2}")
+	found := mustRender(t, smallest, "redis: {uri: '"+redis.URI()+"'}", patient, fiveAnHour, "drain: {delaySeconds: 2}")
 	server := start(t, found, nil)
 	server.awaitReady(t)
 	if out, err := server.helmTest(t); err != nil || !strings.Contains(out, "allowed") {
@@ -232,7 +235,7 @@ func TestRun_RotatedCredentials(t *testing.T) {
 		do("ACL", "SETUSER", user, "on", ">password-of-"+user, "~*", "&*", "+@all")
 		return map[string]string{"username": user, "password": "password-of-" + user}
 	}
-	found := mustRender(t, smallest, fiveAnHour, `
+	found := mustRender(t, smallest, patient, fiveAnHour, `
 redis: {uri: 'redis://`+redis.Addr()+`', credentials: {existingSecret: login, usernameKey: username}}`)
 	server := start(t, found, map[string]map[string]string{"login": login("first")})
 	server.awaitReady(t)
