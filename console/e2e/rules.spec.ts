@@ -274,8 +274,10 @@ test("what was typed survives a token that ends", async ({ browser, fleet }) => 
   await expect(notice).toBeVisible();
   fleet.accept("reader", "operator", "gateway");
   await expect(async () => {
-    await notice.getByRole("textbox", { name: "Token" }).fill(tokens.operator);
-    await notice.getByRole("button", { name: "Sign in" }).click();
+    if (await notice.isVisible()) {
+      await notice.getByRole("textbox", { name: "Token" }).fill(tokens.operator, { timeout: 5000 });
+      await notice.getByRole("button", { name: "Sign in" }).click({ timeout: 5000 });
+    }
     await expect(notice).toBeHidden({ timeout: 1000 });
   }).toPass();
   await expect(page.getByLabel("Comment")).toHaveValue("before it ended");
@@ -291,8 +293,8 @@ test("a limited caller is found, explained and exempted", async ({ browser, flee
   await create(fleet, "vip");
   const server = fleet.servers[0]!;
   const check = async () => ((await (await server.check({ ruleSet: "vip", userId: "carol", ip: "192.0.2.8", method: "GET", path: "/shop/cart" })).json()) as { allowed: boolean }).allowed;
-  const answers = [];
-  for (let i = 0; i < 12; i++) answers.push(await check());
+  const answers: boolean[] = [];
+  for (let i = 0; i < 100 && !answers.includes(false); i++) answers.push(await check());
   expect(answers).toContain(false);
   const { page, wrong } = await openAs(browser, server.admin, "operator");
   await goTo(page, "#/callers?ruleSet=vip");

@@ -28,7 +28,7 @@ func serve(t *testing.T) (admin, check string) {
 	redis := testenv.StartStandalone(t, testenv.Config{})
 	sum := sha256.Sum256([]byte(token))
 	c, err := config.Load(config.Sources{Set: []string{
-		"redis.uri=" + redis.URI(), "mongo.enabled=false", "server.http=127.0.0.1:0", "server.admin=127.0.0.1:0", "server.drain.delay=0s",
+		"redis.uri=" + redis.URI(), "redis.timeout=10s", "mongo.enabled=false", "server.http=127.0.0.1:0", "server.admin=127.0.0.1:0", "server.drain.delay=0s",
 	}})
 	if err != nil {
 		t.Fatal(err)

@@ -47,6 +47,7 @@ class FilterTest {
                 case "report" -> ((Reservation) request.getAttribute(FluxGateFilter.RESERVATION)).report(0);
                 case "timeout" -> request.startAsync().setTimeout(200);
                 case "later" -> later(request.startAsync(), 300);
+                case "long" -> later(request.startAsync(), 3_000);
                 case "started and thrown" -> {
                     request.startAsync();
                     throw new ServletException("of the app");
@@ -121,7 +122,7 @@ class FilterTest {
             assertTrue(Servers.get(app.url() + "/slots", "X-User", user, "X-Act", act).statusCode() != 429, act);
             Servers.eventually(act, () -> gate.check(new CheckRequest().userId(user).path("/slots").peek(true)).remaining() == 1);
         }
-        var running = Servers.HTTP.sendAsync(java.net.http.HttpRequest.newBuilder(java.net.URI.create(app.url() + "/slots")).headers("X-User", "held", "X-Act", "later").build(),
+        var running = Servers.HTTP.sendAsync(java.net.http.HttpRequest.newBuilder(java.net.URI.create(app.url() + "/slots")).headers("X-User", "held", "X-Act", "long").build(),
                 HttpResponse.BodyHandlers.ofString());
         Servers.eventually("the slot is held", () -> gate.check(new CheckRequest().userId("held").path("/slots").peek(true)).remaining() == 0);
         assertEquals(429, Servers.get(app.url() + "/slots", "X-User", "held").statusCode());
