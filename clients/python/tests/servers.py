@@ -123,9 +123,14 @@ def http_server(handle: Handler, port: int = 0) -> Iterator[str]:
         daemon_threads = True
         request_queue_size = 256
 
+        def process_request_thread(self, request: Any, client_address: Any) -> None:
+            connections.append(request)
+            super().process_request_thread(request, client_address)
+
         def handle_error(self, request: Any, client_address: Any) -> None:
             pass
 
+    connections: list[socket.socket] = []
     server = Server(("127.0.0.1", port), Requests)
     threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
     try:
@@ -133,6 +138,9 @@ def http_server(handle: Handler, port: int = 0) -> Iterator[str]:
     finally:
         server.shutdown()
         server.server_close()
+        for connection in connections:  # their threads would go on answering on them
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
 
 
 def reply(request: BaseHTTPRequestHandler, body: object, status: int = 200, **headers: str) -> None:
