@@ -174,12 +174,18 @@ func (r *running) status(t testing.TB, path string) int {
 	return r.do(t, http.MethodGet, path, "").status
 }
 
+// awaitDial waits until the first connection to the xDS server has failed.
+func (r *running) awaitDial(t testing.TB) {
+	t.Helper()
+	testenv.Eventually(t, "the xDS server was dialled", func() bool { return strings.Contains(r.Health(t.Context()).Rules.Error, "connection refused") })
+}
+
 func (r *running) wantHealth(t testing.TB, status, reason string) {
 	t.Helper()
-	testenv.Eventually(t, fmt.Sprintf("the rules are %s: %s", status, reason), func() bool {
-		rules := r.Health(t.Context()).Rules
-		return rules.Status == status && strings.Contains(rules.Error, reason)
-	})
+	rules := r.Health(t.Context()).Rules
+	if rules.Status != status || !strings.Contains(rules.Error, reason) {
+		t.Errorf("the rules are %s: %s; want %s: %s", rules.Status, rules.Error, status, reason)
+	}
 }
 
 // A server whose xDS server is away starts, is not ready and limits nothing. It applies the
@@ -195,6 +201,7 @@ func TestXDS_Lifecycle(t *testing.T) {
 			t.Errorf("%s without rules: %d, want %d", path, got, want)
 		}
 	}
+	r.awaitDial(t)
 	r.wantHealth(t, "down", "connection refused")
 	if got := decide(t, conn, "shop", "user=ada"); got != pass {
 		t.Errorf("a call without rules: %s", got)
@@ -247,6 +254,7 @@ func TestXDS_StartWithoutRules(t *testing.T) {
 	if got := r.status(t, "/healthcheck"); got != 200 {
 		t.Errorf("/healthcheck: %d", got)
 	}
+	r.awaitDial(t)
 	r.wantHealth(t, "degraded", "connection refused")
 }
 

@@ -180,7 +180,7 @@ func TestPool_SlowNetwork(t *testing.T) {
 	before := proxy.Accepted()
 	crowd.untilAsked(2_000)
 	t.Logf("%d connections were opened, then %d", before, proxy.Accepted()-before)
-	if n := proxy.Accepted() - before; n > 4*mostCalls { // late calls on a busy machine close theirs
+	if n := proxy.Accepted() - before; n > mostCalls {
 		t.Errorf("%d connections were opened for 2,000 decisions, and %d are enough for all", n, mostCalls)
 	}
 }
@@ -274,12 +274,11 @@ func TestBreaker_OneNodeOfACluster(t *testing.T) {
 		_, _ = tr.take(there)
 		return former.outage() != nil
 	})
-	var start time.Time
-	until(t, "one of two shards decides", func() bool {
-		start = time.Now()
-		out, err := tr.take(here, there)
-		return err == nil && out.Results[0].Status == store.OK && out.Results[1].Status == store.Unavailable
-	})
+	start := time.Now()
+	out, err := tr.take(here, there)
+	if err != nil || out.Results[0].Status != store.OK || out.Results[1].Status != store.Unavailable {
+		t.Errorf("with one of two shards: %+v, %v", out, err)
+	}
 	if elapsed := tr.stalls.Since(start); elapsed > 50*time.Millisecond {
 		t.Errorf("it took %v", elapsed)
 	}

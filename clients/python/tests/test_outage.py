@@ -19,7 +19,7 @@ from servers import HERE, TOKEN, Gate, Servers, eventually, free_port, http_serv
 
 CALLERS = 16  # of each of two applications
 FROZEN = 5.0  # how long the server does not answer, in seconds
-MARGIN, STALL = 0.05, 0.5  # how much longer than its deadline a request may take
+MARGIN = 0.05  # how much longer than its deadline a request may take
 
 
 @dataclass(frozen=True)
@@ -132,9 +132,7 @@ def compare(mode: str, calls: list[Call], slept: float) -> None:
         slowest = sorted(call.took for call in of)
         counts = Counter((call.status, "degraded" if call.degraded else "decided") for call in of)
         print(f"{mode} {phase}: {len(of)} requests, median {slowest[len(of) // 2]:.3f}s, slowest {slowest[-1]:.3f}s, {dict(counts)}")
-    took, most = sorted(call.took for call in calls), TIMEOUT + MARGIN + 3 * (slept - TIMEOUT)
-    # One in a hundred may be in a stall of the machine that no sleeping one has seen.
-    assert took[len(took) * 99 // 100] < most and took[-1] < most + STALL
+    assert max(call.took for call in calls) < TIMEOUT + MARGIN + 3 * (slept - TIMEOUT)
     assert {call.status for call in calls if call.degraded} == {200 if mode == "allow" else 503}
     assert {call.status for call in calls if not call.degraded} == {200}
     for phase in ("frozen", "killed", "busy"):

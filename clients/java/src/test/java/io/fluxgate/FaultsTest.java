@@ -23,7 +23,7 @@ import org.junit.jupiter.api.Test;
 /** The filter on Tomcat with 32 callers while the server is frozen, killed, started again and busy. */
 class FaultsTest {
     private static final Duration DEADLINE = Duration.ofMillis(300);
-    private static final double MARGIN = 50, STALL = 500; // ms
+    private static final double MARGIN = 50; // ms
     private static final long CAPACITY = 1_000_000;
 
     private static final class Hello extends HttpServlet {
@@ -122,16 +122,12 @@ class FaultsTest {
             return times.get(times.size() - 1);
         }
 
-        /**
-         * No request takes longer than its deadline plus MARGIN, and three times what the machine delays requests that only sleep: their threads are woken as
-         * much more often. One in a hundred may be in a stall of the machine that no sleeping one has seen.
-         */
+        /** No request takes longer than its deadline plus MARGIN, and three times what the machine delays requests that only sleep: their threads are woken as much more often. */
         synchronized void check(String name, Load slept) {
             double worst = worst(), late = Math.max(0, slept.worst() - DEADLINE.toMillis());
             System.out.printf("%s: %s, median %.1f ms, 99.9 %% %.0f ms, worst %.0f ms with a deadline of %d ms; worst of %d that slept as long %.0f ms%n", name, answers,
                     times.get(times.size() / 2), times.get(times.size() * 999 / 1000), worst, DEADLINE.toMillis(), slept.times.size(), slept.worst());
-            double most = DEADLINE.toMillis() + MARGIN + 3 * late;
-            assertTrue(times.get(times.size() * 99 / 100) <= most && worst <= most + STALL, name + ": a request took " + worst + " ms, one that slept " + slept.worst());
+            assertTrue(worst <= DEADLINE.toMillis() + MARGIN + 3 * late, name + ": a request took " + worst + " ms, one that slept " + slept.worst());
         }
     }
 
