@@ -3,11 +3,11 @@ package fluxgate
 import (
 	"bytes"
 	"fmt"
-	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
 
+	"github.com/fluxgate/fluxgate/internal/bucket"
 	"github.com/fluxgate/fluxgate/internal/keyfield"
 	"github.com/fluxgate/fluxgate/internal/match"
 	"github.com/fluxgate/fluxgate/internal/printable"
@@ -18,17 +18,13 @@ import (
 // Compiled is a rule set as engines evaluate it. Any number of engines can use it.
 type Compiled struct {
 	*rules.Set
-	active   []compiledRule // the enabled rules, in the order they are evaluated
+	active   []compiledRule // the enabled rules, also those that have ended, in the order they are evaluated
 	byID     map[string]int // the index of each in active
 	replaces bool           // a rule has Replaces
+	ends     bool           // a rule has an end
 	matcher  *match.Matcher
 
-	// from and ends are between which moments the active rules are the same: from the last end
-	// of a rule to the next. later is the rule set after that, made when it is first needed.
-	from, ends int64
-	later      atomic.Pointer[Compiled]
-
-	mu sync.Mutex // of those who make later, or an entry of keyed
+	mu sync.Mutex // of those who make an entry of keyed
 	// keyed are the active rules, with the salts of the stores that have used them.
 	keyed atomic.Pointer[keyedRules]
 }
@@ -48,28 +44,19 @@ type compiledRule struct {
 	fields         []keyfield.Field
 	// byAddress is whether a request without a part of the key counts by its address instead.
 	byAddress bool
-	byAPIKey  bool // the API key is a part of the key
-	shadow    bool
+	// secrets is whether the key has parts of which overrides have digests.
+	secrets bool
+	shadow  bool
 }
 
 // Compile compiles a rule set for engines. Every valid rule set compiles.
-func Compile(set *rules.Set) (*Compiled, error) { return compileAt(set, math.MinInt64) }
-
-// compileAt compiles the rules that have not ended at a moment, in microseconds since 1970.
-func compileAt(set *rules.Set, now int64) (*Compiled, error) {
-	c := &Compiled{Set: set, byID: make(map[string]int, set.Len()), from: math.MinInt64, ends: math.MaxInt64}
+func Compile(set *rules.Set) (*Compiled, error) {
+	c := &Compiled{Set: set, byID: make(map[string]int, set.Len())}
 	patterns := make([]match.Rule, 0, set.Len())
 	for i := range set.Len() {
 		rule := set.At(i)
 		if rule.Disabled {
 			continue
-		}
-		if end := rule.Until.UnixMicro(); !rule.Until.IsZero() {
-			if end <= now {
-				c.from = max(c.from, end)
-				continue
-			}
-			c.ends = min(c.ends, end)
 		}
 		r, err := compileRule(rule)
 		if err != nil {
@@ -77,6 +64,7 @@ func compileAt(set *rules.Set, now int64) (*Compiled, error) {
 		}
 		c.byID[rule.ID] = len(c.active)
 		c.replaces = c.replaces || len(rule.Replaces) > 0
+		c.ends = c.ends || !rule.Until.IsZero()
 		c.active = append(c.active, r)
 		patterns = append(patterns, rule.Matching())
 	}
@@ -88,35 +76,36 @@ func compileAt(set *rules.Set, now int64) (*Compiled, error) {
 	return c, nil
 }
 
-// at returns the rule set at the time of a store, without the rules that have ended.
-func (c *Compiled) at(clock store.Store) *Compiled {
-	if c == nil || c.ends == math.MaxInt64 {
-		return c
-	}
-	now := clock.Now().UnixMicro()
-	if now < c.ends {
-		return c
-	}
-	covers := func(later *Compiled) bool { return later != nil && later.from <= now && now < later.ends }
-	if later := c.later.Load(); covers(later) {
-		return later
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if later := c.later.Load(); covers(later) {
-		return later
-	}
-	later := Must(compileAt(c.Set, now)) // all of its rules have been compiled before
-	c.later.Store(later)
-	return later
+// rulesAt is a rule set at a moment of the store's clock: rules that have ended do not apply.
+// One is used for all of a request.
+type rulesAt struct {
+	*Compiled       // nil if there is no rule set
+	now       int64 // in microseconds since 1970; not read if no rule has an end
 }
+
+// at returns the rule set at the time of a store.
+func (c *Compiled) at(clock store.Store) rulesAt {
+	if c == nil || !c.ends {
+		return rulesAt{Compiled: c}
+	}
+	return rulesAt{c, clock.Now().UnixMicro()}
+}
+
+// match returns the rules that apply to a request. It uses the space of dst.
+func (s rulesAt) match(req *Request, dst []int32) match.Matches {
+	asked := req.matching(s.now)
+	return s.matcher.Match(&asked, dst)
+}
+
+// ended reports whether a rule has ended.
+func (s rulesAt) ended(r *rules.Rule) bool { return !r.Until.IsZero() && r.Until.UnixMicro() <= s.now }
 
 // compileRule compiles a rule but for its prices.
 func compileRule(rule *rules.Rule) (r compiledRule, err error) {
 	r = compiledRule{Rule: rule, shadow: rule.Mode == rules.ModeShadow, fields: compileFields(rule), shown: rule.Bands}
 	r.byAddress = (rule.OnMissingIdentity == "" || rule.OnMissingIdentity == rules.MissingIP) &&
 		!slices.ContainsFunc(r.fields, func(f keyfield.Field) bool { return f.Kind == keyfield.IP })
-	r.byAPIKey = slices.ContainsFunc(r.fields, func(f keyfield.Field) bool { return f.Kind == keyfield.APIKey })
+	r.secrets = slices.ContainsFunc(r.fields, keyfield.Field.Secret)
 	for _, b := range rule.Bands {
 		r.slots, r.warns = r.slots || b.Kind == rules.Concurrency, r.warns || b.WarnAt != (rules.Percents{})
 		r.names = append(r.names, b.Name())
@@ -202,37 +191,22 @@ func (r *keyedRule) key(k *keyer, req *Request) (id store.KeyID, ok bool, err er
 
 // localBands are the bands of a rule at a share.
 type localBands struct {
-	share float64
+	share bucket.Share
 	of    *store.ExactBand // the first band that they are a share of
 	bands []store.ExactBand
 }
 
 // localBands returns the bands of the rule at a share of its capacities and rates.
-func (r *keyedRule) localBands(share float64, clock store.Store) []store.ExactBand {
+func (r *keyedRule) localBands(share bucket.Share, clock store.Store) []store.ExactBand {
 	known, now := r.local.Load(), r.bandsNow(clock)
 	if known == nil || known.share != share || known.of != &now[0] {
-		known = &localBands{share, &now[0], r.bandsAt(now, share)}
+		known = &localBands{share, &now[0], slices.Clone(now)}
+		for i := range known.bands {
+			known.bands[i] = now[i].Share(share)
+		}
 		r.local.Store(known)
 	}
 	return known.bands
-}
-
-func (r *compiledRule) bandsAt(now []store.ExactBand, share float64) []store.ExactBand {
-	bands := make([]store.ExactBand, len(now))
-	for position, b := range r.numbers {
-		part := shareOf(b, share)
-		exact, err := r.Exact(part, position)
-		for err != nil && part.RefillTokens > 1 {
-			part.RefillTokens /= 2 // a slower rate that is exact
-			exact, err = r.Exact(part, position)
-		}
-		if err != nil {
-			exact = now[position]
-		}
-		exact.Edges = now[position].Edges
-		bands[position] = exact
-	}
-	return bands
 }
 
 // scopeFields are the fields of scopes that have one.

@@ -2,6 +2,7 @@ package fluxgate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"sync"
@@ -94,28 +95,24 @@ func TestCompiled_KeyedOnce(t *testing.T) {
 	}
 }
 
-// A rule set is compiled once after the end of a rule, also if the clock steps back a little: the
-// nodes of a cluster have different clocks.
+// The end of a rule is seen by the time of each request, also if the clock steps back: nothing is
+// compiled when it passes.
 func TestCompiled_AtAnEnd(t *testing.T) {
 	now := time.Unix(1_000, 0)
 	clock := Must(memstore.New(memstore.Config{Clock: func() time.Time { return now }}))
 	set := Must(rules.NewSet("s", rules.Rule{ID: "r", Until: now.Add(time.Second), Bands: []rules.Band{rules.PerSecond(1)}}))
 	c := Must(Compile(set))
-	at := func(after time.Duration) *Compiled {
-		now = time.Unix(1_000, 0).Add(after)
-		return c.at(clock)
-	}
-	if at(0) != c || at(999*time.Millisecond) != c {
-		t.Error("the rule ends early")
-	}
-	later := at(5 * time.Second)
-	if later == c || len(later.active) != 0 {
-		t.Error("the rule does not end")
-	}
-	if at(2*time.Second) != later || at(time.Second) != later || at(time.Hour) != later {
-		t.Error("it is compiled again")
-	}
-	if at(0) != c {
-		t.Error("a clock that steps back is not followed")
+	for _, at := range []struct {
+		after time.Duration
+		rules int
+	}{{0, 1}, {time.Second - time.Microsecond, 1}, {time.Second, 0}, {time.Hour, 0}, {2 * time.Second, 0}, {0, 1}} {
+		now = time.Unix(1_000, 0).Add(at.after)
+		s := c.at(clock)
+		if s.Compiled != c || len(s.match(&Request{}, nil).Rules) != at.rules || s.ended(c.active[0].Rule) != (at.rules == 0) {
+			t.Errorf("after %v the set is another one, or its rule has another end", at.after)
+		}
+		if _, err := s.find("r"); errors.Is(err, ErrNoBucket) != (at.rules == 0) {
+			t.Errorf("after %v: %v", at.after, err)
+		}
 	}
 }

@@ -17,7 +17,8 @@ type Decision struct {
 	Reason Reason
 	// RuleID and Band name the binding limit: of an allowed request the one with the
 	// smallest share of its capacity left, of a rejected request the one with the
-	// longest wait. They are empty if no limit was evaluated.
+	// longest wait, where alternatives wait for the first of them. They are empty if no limit
+	// was evaluated.
 	RuleID, Band string
 	// Limit, Remaining and ResetAfter are the capacity of the binding limit, its whole
 	// remaining tokens, and the time until it is full. In the fallback they are of its share.
@@ -101,7 +102,7 @@ type BandStatus struct {
 	Cost int64
 	// Limit is the capacity of the band.
 	Limit int64
-	// Remaining, Owed, Wait and FullAfter are as in [store.BandResult].
+	// Remaining, Owed, Wait, MoreAfter and FullAfter are as in [store.BandResult].
 	store.BandResult
 }
 
@@ -110,9 +111,10 @@ func (b *BandStatus) Shadow() bool { return b.Rule.Mode == rules.ModeShadow }
 
 // Hold reports whether the request holds slots of limits on concurrent requests, and for
 // how long unless they are renewed. Such a decision must be settled when the request
-// ends.
+// ends. Hold returns false for a request with EndUnknown: its slots come back by themselves.
 func (d *Decision) Hold() (hold time.Duration, ok bool) {
-	if !d.Allowed || d.evaluation != nil && !slices.ContainsFunc(d.evaluation.rules, func(r appliedRule) bool { return r.slots }) {
+	holds := func(r appliedRule) bool { return r.slots }
+	if v := d.evaluation; !d.Allowed || v != nil && (v.unended || !slices.ContainsFunc(v.rules, holds)) {
 		return 0, false
 	}
 	for b := range d.Bands() {
@@ -140,7 +142,7 @@ func (d *Decision) Bands() iter.Seq[BandStatus] {
 		}
 		for i := range d.evaluation.rules {
 			for j := range d.evaluation.outcome.Results[i].Bands {
-				if !yield(d.evaluation.band(i, j)) {
+				if d.evaluation.asked(i, j) && !yield(d.evaluation.band(i, j)) {
 					return
 				}
 			}

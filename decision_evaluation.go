@@ -2,10 +2,12 @@ package fluxgate
 
 import (
 	"context"
+	"iter"
 	"slices"
 	"sync/atomic"
 	"time"
 
+	"github.com/fluxgate/fluxgate/internal/bucket"
 	"github.com/fluxgate/fluxgate/store"
 )
 
@@ -18,6 +20,8 @@ type evaluation struct {
 	outcome store.Outcome
 	peek    bool
 	warns   bool // one of the rules does
+	// unended means that the end of a request will not be reported.
+	unended bool
 	// reqs are the requests of the demands, if there are several: see [Engine.CheckAll].
 	reqs []*Request
 
@@ -134,6 +138,9 @@ func (v *evaluation) bindAllowed(d *Decision) {
 		}
 		d.Wait = max(d.Wait, result.Wait)
 		for j := range result.Bands {
+			if !v.asked(i, j) {
+				continue
+			}
 			left := result.Bands[j].Remaining
 			if v.peek {
 				left = max(0, left-result.Granted)
@@ -145,21 +152,69 @@ func (v *evaluation) bindAllowed(d *Decision) {
 			}
 		}
 	}
-	if d.RuleID == "" {
+	if d.RuleID == "" && !v.decidedAny() {
 		d.Reason = ReasonStoreFailure
 	}
 }
+
+// asked reports whether demand i asks for a token of band j: one without a holder asks for no
+// slot.
+func (v *evaluation) asked(i, j int) bool {
+	return v.demands[i].Holder != store.HolderID{} || v.demands[i].Bands[j].Kind != bucket.Concurrency
+}
+
+// decidedAny reports whether a store has decided an enforced rule.
+func (v *evaluation) decidedAny() bool {
+	for i := range v.demands {
+		if !v.demands[i].Shadow && v.outcome.Results[i].Status == store.OK {
+			return true
+		}
+	}
+	return false
+}
+
+// rejecting returns the demands that reject the request. Of alternatives it is one: the
+// request fits again when the first of them does.
+func (v *evaluation) rejecting() iter.Seq[int] {
+	return func(yield func(i int) bool) {
+		alternative := v.overAlternative()
+		for i := range v.demands {
+			over := !v.demands[i].Shadow && isOver(v.outcome.Results[i].Status)
+			if over && (!v.demands[i].Alternative || i == alternative) && !yield(i) {
+				return
+			}
+		}
+	}
+}
+
+// overAlternative returns the alternative that fits first, or -1 if not all of them are over.
+func (v *evaluation) overAlternative() int {
+	first := -1
+	for i := range v.demands {
+		if !v.demands[i].Alternative || v.demands[i].Shadow {
+			continue
+		}
+		result := &v.outcome.Results[i]
+		if !isOver(result.Status) {
+			return -1
+		}
+		if first < 0 || result.Status == store.Rejected &&
+			(v.outcome.Results[first].Status == store.TooCostly || result.Wait < v.outcome.Results[first].Wait) {
+			first = i
+		}
+	}
+	return first
+}
+
+func isOver(s store.Status) bool { return s == store.Rejected || s == store.TooCostly }
 
 // bindRejected names the band with the longest wait. A band that the cost can
 // never fit comes before all others.
 func (v *evaluation) bindRejected(d *Decision) {
 	d.Reason = ReasonLimited
 	longest := time.Duration(-1)
-	for i := range v.demands {
+	for i := range v.rejecting() {
 		demand, result := &v.demands[i], &v.outcome.Results[i]
-		if demand.Shadow || result.Status != store.Rejected && result.Status != store.TooCostly {
-			continue
-		}
 		for j := range result.Bands {
 			if result.Status == store.TooCostly && demand.Minimum() > demand.Bands[j].Capacity {
 				d.Reason, d.RetryAfter = ReasonCostTooHigh, 0

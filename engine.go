@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fluxgate/fluxgate/internal/bucket"
 	"github.com/fluxgate/fluxgate/internal/match"
 	"github.com/fluxgate/fluxgate/internal/printable"
+	"github.com/fluxgate/fluxgate/internal/unsent"
+	"github.com/fluxgate/fluxgate/internal/warning"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/memstore"
@@ -42,14 +45,18 @@ type Engine struct {
 	policy          rules.Policy
 	onFailure       rules.OnFailure
 	fallback        store.Fallback
-	share           float64 // of each band in the fallback; 0 means 1 / number of gateways
+	share           bucket.Share // of each band in the fallback; zero means 1 / number of gateways
 	carryover       carryover
+	unsent          *unsent.Queue // settlements that the store did not get
 	maxWait         time.Duration
 	waits           waitSlots
 	observer        Observer
 	amend           func(context.Context, *Request) error
 	overrides       *Overrides
-	warnings        warnings
+	warnings        *warning.Reporter
+	namesCallers    bool // warnings name callers
+	holdUnended     bool // requests whose end is not reported hold slots
+	notEnforced     notEnforced
 }
 
 // New returns an engine that decides by rule sets and counts in a store. If several processes
@@ -64,6 +71,8 @@ func New(buckets store.Store, sets RuleSets, options ...Option) (*Engine, error)
 		allowMissing: true, policy: rules.Reject, onFailure: rules.FailLocal,
 	}
 	e.keyer.ipv6Bits = 64
+	e.unsent = unsent.New(e.settleInStore, func(err error) { e.storeFailed(context.Background(), err) })
+	e.warnings = warning.New(buckets, func(err error) { e.storeFailed(context.Background(), err) })
 	for _, option := range options {
 		if err := option(e); err != nil {
 			return nil, fmt.Errorf("creating an engine: %w", err)
@@ -120,17 +129,17 @@ func (e *Engine) check(ctx context.Context, req *Request) (Decision, error) {
 	if err != nil {
 		return Decision{}, err
 	}
-	if set == nil {
+	if set.Compiled == nil {
 		return e.decideWithoutRuleSet(e.ruleSetIDOf(req))
 	}
 	return e.decide(ctx, req, set)
 }
 
-// ruleSetOf prepares a request and returns its rule set, nil if that is not loaded. The
+// ruleSetOf prepares a request and returns its rule set, which may not be loaded. The
 // order matters: [WithAmend] may change which rule set the request names.
-func (e *Engine) ruleSetOf(ctx context.Context, req *Request) (*Compiled, error) {
+func (e *Engine) ruleSetOf(ctx context.Context, req *Request) (rulesAt, error) {
 	if err := e.prepare(ctx, req); err != nil {
-		return nil, err
+		return rulesAt{}, err
 	}
 	return e.rules.RuleSet(ctx, e.ruleSetIDOf(req)).at(e.store), nil
 }
@@ -152,7 +161,7 @@ func (e *Engine) ruleSetIDOf(req *Request) string {
 	return req.RuleSet
 }
 
-func (e *Engine) decide(ctx context.Context, req *Request, set *Compiled) (Decision, error) {
+func (e *Engine) decide(ctx context.Context, req *Request, set rulesAt) (Decision, error) {
 	var p part
 	var space [store.MaxMatches + 1]int32
 	found := e.findRules(req, set, &p, space[:0])
@@ -188,13 +197,12 @@ func (p *part) decide(d Decision) { p.decided, p.decision = true, d }
 // A router may read a path in several ways. The request is denied if one reading is denied,
 // and exempt only if all readings are exempt. Otherwise a caller could evade a rule with a
 // spelling that the router reads differently.
-func (e *Engine) findRules(req *Request, set *Compiled, p *part, space []int32) []int32 {
+func (e *Engine) findRules(req *Request, set rulesAt, p *part, space []int32) []int32 {
 	if match.Refused(req.Path) || e.refuseAmbiguous && match.Ambiguous(req.Path) {
 		p.decide(Decision{Reason: ReasonBadPath})
 		return nil
 	}
-	query := req.matching()
-	found := set.matcher.Match(&query, space)
+	found := set.match(req, space)
 	if len(found.Rules) > store.MaxMatches {
 		p.decide(Decision{Reason: ReasonTooManyRules})
 		return nil
@@ -231,7 +239,7 @@ func (e *Engine) findRules(req *Request, set *Compiled, p *part, space []int32) 
 
 // addDemands adds a demand to the evaluation for each rule that applies and limits.
 func (e *Engine) addDemands(
-	ctx context.Context, req *Request, set *Compiled, applying []int32, v *evaluation, p *part,
+	ctx context.Context, req *Request, set rulesAt, applying []int32, v *evaluation, p *part,
 ) error {
 	list := set.keyedBy(e.salt)
 	p.from = len(v.demands)
@@ -266,14 +274,14 @@ func (e *Engine) addDemand(ctx context.Context, r *keyedRule, req *Request, v *e
 	var price *Price
 	demand.Cost, price = r.costOf(req, demand.Bands)
 	if r.slots {
-		demand.Holder = newHolder()
+		e.addHolder(&demand, req, v)
 	}
 	if e.maxWait > 0 && e.policyOf(r) == rules.WaitForRefill && !r.Overdraft && !r.CountRefused {
 		demand.MaxWait = e.patience(ctx)
 		p.waits = p.waits || !r.shadow
 	}
 	p.enforced = p.enforced || !r.shadow
-	if v.warns = v.warns || r.warns; r.warns && e.warnings.named {
+	if v.warns = v.warns || r.warns; r.warns && e.namesCallers {
 		e.nameCaller(r, key, req)
 	}
 	v.rules = append(v.rules, appliedRule{r, price})
@@ -325,7 +333,7 @@ func (e *Engine) take(ctx context.Context, v *evaluation, a applyResult) (Decisi
 	} else {
 		e.noteLevels(v)
 		if v.warns && !v.peek {
-			e.warn(ctx, v)
+			e.warn(v)
 		}
 	}
 	failed, degraded := e.applyFailureModes(ctx, v, held)

@@ -81,12 +81,11 @@ func (e *Engine) Buckets(ctx context.Context, req *Request, rules ...string) ([]
 
 // choose returns the enabled limiting rules: those that are named, or if none
 // is named those that apply.
-func (e *Engine) choose(set *Compiled, req *Request, names []string) ([]*keyedRule, error) {
+func (e *Engine) choose(set rulesAt, req *Request, names []string) ([]*keyedRule, error) {
 	var chosen []*keyedRule
 	rules := set.keyedBy(e.salt)
 	if len(names) == 0 {
-		asked := req.matching()
-		applying := set.matcher.Match(&asked, nil).Rules
+		applying := set.match(req, nil).Rules
 		if len(applying) > store.MaxMatches {
 			return nil, ErrTooManyRules
 		}
@@ -114,19 +113,20 @@ func (e *Engine) choose(set *Compiled, req *Request, names []string) ([]*keyedRu
 }
 
 // find returns the place of the enabled limiting rule with this id.
-func (c *Compiled) find(id string) (int, error) {
-	if i, ok := c.byID[id]; ok {
-		if r := &c.active[i]; !r.Limits() {
+func (s rulesAt) find(id string) (int, error) {
+	if i, ok := s.byID[id]; ok {
+		switch r := &s.active[i]; {
+		case s.ended(r.Rule):
+			return 0, noBucket(r.Rule, "has ended: its until is "+r.Until.Format(time.RFC3339))
+		case !r.Limits():
 			return 0, noBucket(r.Rule, fmt.Sprintf("does not limit: its action is %s", r.Action))
 		}
 		return i, nil
 	}
-	if r, ok := c.Rule(id); ok && r.Disabled {
+	if r, ok := s.Rule(id); ok {
 		return 0, noBucket(&r, "is disabled")
-	} else if ok {
-		return 0, noBucket(&r, "has ended: its until is "+r.Until.Format(time.RFC3339))
 	}
-	return 0, fmt.Errorf("%w: %s in rule set %s", ErrNoRule, printable.Quote(id), printable.Quote(c.ID()))
+	return 0, fmt.Errorf("%w: %s in rule set %s", ErrNoRule, printable.Quote(id), printable.Quote(s.ID()))
 }
 
 func noBucket(r *rules.Rule, why string) error {
@@ -166,7 +166,7 @@ func (e *Engine) Reset(ctx context.Context, what store.Key) error {
 		_, ok := set.Rule(rule)
 		return ok
 	}}
-	defer e.warnings.resets.Add(1)
+	defer e.warnings.Reset()
 	var failures []error
 	if _, err := e.store.Reset(ctx, reset); err != nil {
 		failures = append(failures, fmt.Errorf("in the store: %w", err))

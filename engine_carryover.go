@@ -38,15 +38,14 @@ type carryover struct {
 	count              atomic.Int64 // of buckets: requests pay one load for it
 	admitted, pending  atomic.Int64
 	charged, uncharged atomic.Int64 // in millionths of a token
-	waiting, unsettled atomic.Int64 // settlements to be sent later, and those that are lost
+	unsettled          atomic.Int64 // settlements that are lost
 
 	mu      sync.Mutex
 	buckets map[store.KeyID]*localUse
 	// done are buckets that the store was charged for, so that takes of the fallback can
 	// still be settled.
 	done     map[store.KeyID]*localUse
-	later    []correction // settlements that the store did not get
-	charging bool         // a timer or a goroutine will send all that
+	charging bool // a timer or a goroutine will charge all that
 }
 
 // localUse is a bucket set that was used in the fallback.
@@ -88,8 +87,7 @@ func (c *carryover) took(d *store.Demand, bands []store.ExactBand, r *store.Resu
 	defer c.mu.Unlock()
 	u := c.buckets[d.Key.ID]
 	if u != nil && !slices.Equal(u.bands, bands) {
-		c.uncharged.Add(u.tokens * million)
-		c.drop(u)
+		c.giveUp(u)
 		u = nil
 	}
 	if u == nil {
@@ -184,6 +182,12 @@ func (c *carryover) start() bool {
 	return !was
 }
 
+// giveUp drops a bucket that the store cannot be charged for. The lock is held.
+func (c *carryover) giveUp(u *localUse) {
+	c.uncharged.Add(u.tokens * million)
+	c.drop(u)
+}
+
 func (c *carryover) drop(u *localUse) {
 	c.pending.Add(-u.tokens)
 	delete(c.buckets, u.key.ID)
@@ -236,9 +240,8 @@ func (c *carryover) has(id store.KeyID) bool {
 	return c.buckets[id] != nil
 }
 
-// all returns the buckets to charge, and the settlements to send. It ends charging if there
-// are none.
-func (c *carryover) all() (all []*localUse, later []correction) {
+// all returns the buckets to charge. It ends charging if there are none.
+func (c *carryover) all() (all []*localUse) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, u := range c.buckets {
@@ -248,9 +251,8 @@ func (c *carryover) all() (all []*localUse, later []correction) {
 			c.mu.Lock()
 		}
 	}
-	later, c.later = c.later, nil
-	c.charging = len(c.buckets) > 0 || len(later) > 0
-	return all, later
+	c.charging = len(c.buckets) > 0
+	return all
 }
 
 // noteLevels sets the fallback to the levels that the store has reported.
@@ -309,26 +311,21 @@ func (e *Engine) decideInStore(ctx context.Context, v *evaluation) (held uint64,
 	return held, nil
 }
 
-// chargeStore charges all buckets and sends all settlements, and again later until there are none.
+// chargeStore charges all buckets, and again later until there are none.
 func (e *Engine) chargeStore() {
-	all, later := e.carryover.all()
-	calls := len(all) + len(later)
-	if calls == 0 {
+	all := e.carryover.all()
+	if len(all) == 0 {
 		return
 	}
 	var next atomic.Int64
 	var charges sync.WaitGroup
-	for range min(maxCharges, calls) {
+	for range min(maxCharges, len(all)) {
 		charges.Go(func() {
-			for i := int(next.Add(1)) - 1; i < calls; i = int(next.Add(1)) - 1 {
-				if i < len(all) {
-					e.charge(all[i])
-				} else {
-					e.settleAgain(&later[i-len(all)])
-				}
+			for i := int(next.Add(1)) - 1; i < len(all); i = int(next.Add(1)) - 1 {
+				e.charge(all[i])
 			}
 		})
 	}
 	charges.Wait()
-	time.AfterFunc(max(chargeEvery, time.Duration(calls)*chargePause), e.chargeStore)
+	time.AfterFunc(max(chargeEvery, time.Duration(len(all))*chargePause), e.chargeStore)
 }

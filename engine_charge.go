@@ -44,6 +44,10 @@ func (e *Engine) charge(u *localUse) {
 	if c.buckets[u.key.ID] != u {
 		return // its bands have changed
 	}
+	if errors.Is(err, store.ErrClosed) {
+		c.giveUp(u)
+		return
+	}
 	if u.charged = err == nil; !u.charged {
 		u.leaving = false
 	}
@@ -163,7 +167,7 @@ func (e *Engine) chargeUnits(u *localUse, units []int64) (charged, uncharged int
 	for k, i := range places {
 		if settled[k].NotSent != nil {
 			e.storeFailed(ctx, settled[k].NotSent)
-			return 0, 0, errNotCharged // all of a bucket are sent together
+			return 0, 0, errNotCharged // all of a bucket are sent together; probe sees that the store is closed
 		}
 		u.sent[i] += settled[k].Charged - settled[k].Returned
 		charged = max(charged, parts(settled[k].Charged, i))
@@ -182,17 +186,28 @@ func (e *Engine) probe(ctx context.Context, u *localUse, bands []store.ExactBand
 	if err != nil && !errors.Is(err, store.ErrNotSent) {
 		e.storeFailed(ctx, err)
 	}
-	if err != nil || out.Results[0].Status == store.Unavailable {
+	switch {
+	case errors.Is(err, store.ErrClosed):
+		return err
+	case err != nil, out.Results[0].Status == store.Unavailable:
 		return errNotCharged
 	}
 	r := &out.Results[0]
 	e.warnSettled(ctx, &store.Taken{Key: u.key, Bands: bands}, r) // the answers of takes and charges may have been lost
-	if u.sentAt > 0 {
-		return nil
+	first, before := u.sentAt == 0, u.due
+	if first {
+		u.sentAt = r.Now
 	}
-	u.sentAt, u.due = r.Now, make([]int64, len(bands))
+	u.due = make([]int64, len(bands))
 	for i := range bands {
-		u.due[i] = demands[0].Due(i, r)
+		if u.due[i] = demands[0].Due(i, r); first || u.due[i] == before[i] {
+			continue
+		}
+		if bucket.IsQuota(bands[i]) {
+			u.sent[i] = 0 // in a period that has ended
+		} else {
+			u.due[i] = before[i]
+		}
 	}
 	return nil
 }
@@ -215,26 +230,36 @@ func (u *localUse) correction(bands []store.ExactBand, i int, units int64) (t st
 		}
 	}
 	if units >= 0 {
-		return t, units
+		return t, min(units, store.MaxCost)
 	}
-	t.Cost, t.Asked, t.At = u.sent[i], u.sent[i], u.sentAt
-	return t, u.sent[i] + units
+	sent := min(u.sent[i], store.MaxCost) // of several charges
+	t.Cost, t.Asked, t.At = sent, sent, u.sentAt
+	return t, max(0, sent+units)
 }
 
 // bandsOf returns a copy of the bands of a bucket as they are in the store, or nil if its
-// rule has others by now. Without bands it returns those that there are.
+// rule has others by now.
 func (e *Engine) bandsOf(ctx context.Context, key store.Key, bands []store.ExactBand) []store.ExactBand {
+	if now := e.bandsOfTake(ctx, key, bands, bucket.Share{}); slices.EqualFunc(now, bands, sameNumbers) {
+		return now
+	}
+	return nil
+}
+
+// bandsOfTake returns a copy of the bands that a bucket has in the store now, given those of a take
+// from it at a share, or nil if they are not known.
+func (e *Engine) bandsOfTake(ctx context.Context, key store.Key, taken []store.ExactBand, share bucket.Share) []store.ExactBand {
 	set := e.rules.RuleSet(ctx, key.RuleSet).at(e.store)
-	if set == nil {
+	if set.Compiled == nil {
 		return nil
 	}
 	i, err := set.find(key.Rule)
 	if err != nil {
 		return nil
 	}
-	r := e.overridden(&set.keyedBy(e.salt)[i], key.ID, nil)
-	if bands == nil || slices.Equal(r.bands, bands) {
-		return slices.Clone(r.bandsNow(e.store))
+	r := e.ofTake(&set.keyedBy(e.salt)[i], key.ID, taken, share)
+	if r == nil {
+		return nil
 	}
-	return nil
+	return slices.Clone(r.bandsNow(e.store))
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/fluxgate/fluxgate/rules"
@@ -53,7 +52,7 @@ func (e *Engine) checkAll(ctx context.Context, reqs []Request, each []Decision) 
 		t.v.peek = t.v.peek && reqs[i].Peek
 	}
 	set := e.rules.RuleSet(ctx, e.ruleSetIDOf(&reqs[0])).at(e.store) // once: it may change at any moment
-	if set == nil {
+	if set.Compiled == nil {
 		for i := range each {
 			each[i] = e.noRuleSetDecision() // also with WithKnownRuleSets
 		}
@@ -80,14 +79,13 @@ func (e *Engine) checkAll(ctx context.Context, reqs []Request, each []Decision) 
 }
 
 // replacedBy returns the ids of the rules that rules of some requests replace.
-func (c *Compiled) replacedBy(reqs []Request) (replaced []string) {
+func (s rulesAt) replacedBy(reqs []Request) (replaced []string) {
 	for i := range reqs {
-		if !c.replaces || len(reqs) == 1 || reqs[i].Limit != nil {
+		if !s.replaces || len(reqs) == 1 || reqs[i].Limit != nil {
 			continue
 		}
-		asked := reqs[i].matching()
-		for _, k := range c.matcher.Match(&asked, nil).Rules {
-			replaced = append(replaced, c.active[k].Replaces...)
+		for _, k := range s.match(&reqs[i], nil).Rules {
+			replaced = append(replaced, s.active[k].Replaces...)
 		}
 	}
 	return replaced
@@ -113,7 +111,7 @@ type together struct {
 
 // addPart adds the demands of a request. A request that is decided without the store adds
 // none.
-func (e *Engine) addPart(ctx context.Context, req *Request, set *Compiled, t *together, p *part) error {
+func (e *Engine) addPart(ctx context.Context, req *Request, set rulesAt, t *together, p *part) error {
 	var err error
 	var space [store.MaxMatches + 1]int32
 	before, places := len(t.v.demands), len(t.places)
@@ -144,7 +142,7 @@ func (t *together) join(p *part) {
 		at := slices.IndexFunc(v.demands[:p.from], func(d store.Demand) bool { return d.Key.ID == v.demands[i].Key.ID })
 		if at >= 0 {
 			cost := &v.demands[at].Cost
-			*cost += min(v.demands[i].Cost, math.MaxInt64-*cost)
+			*cost += min(v.demands[i].Cost, store.MaxCost-*cost)
 			if v.rules[i].ID == RequestLimit && v.demands[i].Bands[0].Capacity < v.demands[at].Bands[0].Capacity {
 				v.demands[at].Bands, v.rules[at] = v.demands[i].Bands, v.rules[i] // the lower of two limits
 			}
@@ -204,16 +202,15 @@ func (e *Engine) takeDebits(ctx context.Context, t *together) error {
 	var places []int
 	for i := range v.demands {
 		v.outcome.Results[i].Status = store.NotAsked
-		if v.demands[i].Overdraft || v.demands[i].CountsRefused() {
-			used.rules, used.demands = append(used.rules, v.rules[i]), append(used.demands, v.demands[i])
+		if d := v.demands[i]; d.Overdraft || d.CountsRefused() {
+			d.DebitOnly = true
+			used.rules, used.demands = append(used.rules, v.rules[i]), append(used.demands, d)
 			places = append(places, i)
 		}
 	}
 	if len(places) == 0 {
 		return nil
 	}
-	used.rules = append(used.rules, appliedRule{keyedRule: neverFits})
-	used.demands = append(used.demands, store.Demand{Key: store.Key{RuleSet: v.demands[0].Key.RuleSet}, Bands: neverFits.bands, Cost: 2})
 	if _, err := e.take(ctx, used, applyResult{enforced: true}); err != nil {
 		return err
 	}
@@ -222,13 +219,6 @@ func (e *Engine) takeDebits(ctx context.Context, t *together) error {
 	}
 	return nil
 }
-
-// neverFits is a rule that rejects, so that the store takes only what refused requests are
-// debited.
-var neverFits = func() *keyedRule {
-	r := Must(compileRule(&rules.Rule{Bands: []rules.Band{rules.PerSecond(1)}}))
-	return &keyedRule{compiledRule: &r}
-}()
 
 // decisionOf is the decision for one part by its own rules. all is the decision for all
 // parts.
@@ -241,19 +231,17 @@ func (e *Engine) decisionOf(t *together, p *part, all *Decision) Decision {
 	}
 	own := newEvaluation(p.to - p.from)
 	own.peek = true // the receipt is that of all parts
-	rejected := false
 	for _, at := range t.places[p.from:p.to] {
 		rule, result := t.v.rules[at], t.v.outcome.Results[at]
 		if !all.Allowed && all.Reason == ReasonStoreFailure && all.RuleID == rule.ID && result.Status == store.Unavailable {
 			return Decision{Reason: ReasonStoreFailure, RuleID: rule.ID, Degraded: true}
 		}
 		result.Granted = 0
-		rejected = rejected || !rule.shadow && (result.Status == store.Rejected || result.Status == store.TooCostly)
 		own.rules, own.demands = append(own.rules, rule), append(own.demands, t.v.demands[at])
 		own.outcome.Results = append(own.outcome.Results, result)
 	}
 	d := Decision{evaluation: own, Degraded: all.Degraded}
-	if rejected {
+	for range own.rejecting() {
 		own.bindRejected(&d)
 		return d
 	}
@@ -277,12 +265,12 @@ const RequestLimit = "(request)"
 // descriptor and the unit of the limit: limits a second and a day are different ones, while
 // another number for the same unit is a change of the limit. Quotas count refused hits, as
 // envoyproxy/ratelimit does.
-func (e *Engine) demandLimit(ctx context.Context, req *Request, set *Compiled, v *evaluation, p *part) error {
+func (e *Engine) demandLimit(ctx context.Context, req *Request, set rulesAt, v *evaluation, p *part) error {
 	if req.Limit.Capacity < 1 {
 		p.decide(Decision{Reason: ReasonLimited, RuleID: RequestLimit})
 		return nil
 	}
-	r, err := e.ownRule(set, *req.Limit)
+	r, err := e.ownRule(set.Compiled, *req.Limit)
 	if err != nil {
 		return fmt.Errorf("%w: the limit of the request: %w", store.ErrDemand, err)
 	}

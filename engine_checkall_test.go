@@ -3,6 +3,7 @@ package fluxgate_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/store"
+	"github.com/fluxgate/fluxgate/store/storetest"
 )
 
 func tier(name string, cost int64) fluxgate.Request {
@@ -101,6 +103,35 @@ func TestCheckAll_Denied(t *testing.T) {
 	}
 	if got, want := g.tokens("small", "used"), (map[string]int64{"small": 5, "used": 70}); !maps.Equal(got, want) {
 		t.Errorf("left are %v, want %v", got, want)
+	}
+}
+
+// The most demands of a call that is refused without the store are debited, in the store and in
+// the fallback.
+func TestCheckAll_MostDebits(t *testing.T) {
+	banned := perTier("banned", rules.Band{})
+	banned.Action, banned.Bands = rules.ActionDeny, nil
+	list, reqs, ids := []rules.Rule{banned}, []fluxgate.Request{tier("banned", 1)}, []string{}
+	for i := range store.MaxMatches {
+		r := perTier(fmt.Sprint("r", i), rules.Band{Kind: rules.Quota, Capacity: 5, Period: "day"})
+		if r.CountRefused = true; i%2 == 0 {
+			r.CountRefused, r.Overdraft = false, true
+		}
+		list, reqs, ids = append(list, r), append(reqs, tier(r.ID, 7)), append(ids, r.ID)
+	}
+	for _, away := range []bool{false, true} {
+		f := newFailing(t, 1, list)
+		if away {
+			f.store.setFails(errAway)
+		}
+		if d, _, err := f.CheckAll(t.Context(), reqs); err != nil || d.Allowed || d.Reason != fluxgate.ReasonDenied {
+			t.Fatalf("store away %t: decided %+v, %v", away, d, err)
+		}
+		for _, id := range ids {
+			if d := f.check(fluxgate.Request{Attributes: map[string]string{"tier": id}, Peek: true}); d.Owed-d.Remaining != 2 {
+				t.Errorf("store away %t: rule %s has %d left and owes %d", away, id, d.Remaining, d.Owed)
+			}
+		}
 	}
 }
 
@@ -196,7 +227,7 @@ func TestRefund(t *testing.T) {
 	counts.CountRefused = true
 	g := newGate(t, []rules.Rule{counts})
 	g.checkAll(tier("a", 50))
-	for _, c := range []struct{ refund, left, remaining int64 }{{30, -15, 0}, {17, 2, 2}, {1 << 60, 5, 5}} {
+	for _, c := range []struct{ refund, left, remaining int64 }{{30, -15, 0}, {17, 2, 2}, {store.MaxCost, 5, 5}} {
 		d, err := g.Refund(t.Context(), new(tier("a", c.refund)))
 		if got := g.tokens("a")["a"]; err != nil || got != c.left || d.Remaining != c.remaining {
 			t.Errorf("%d refused hits given back: %d left, want %d: %+v, %v", c.refund, got, c.left, d, err)
@@ -205,6 +236,16 @@ func TestRefund(t *testing.T) {
 	g = newGate(t, []rules.Rule{perTier("a", rules.PerHour(5))})
 	if d, err := g.Refund(t.Context(), new(tier("b", 1))); err != nil || d.Reason != fluxgate.ReasonNoRule {
 		t.Errorf("nothing to give back: %+v, %v", d, err)
+	}
+}
+
+// A refund that the store does not get is an error: nothing came back.
+func TestRefund_NotSent(t *testing.T) {
+	s := &stalled{Store: newStore(t, storetest.NewClock().Now)}
+	engine := newEngine(t, s, ruleSet(t, perTier("a", rules.PerHour(5))))
+	s.now.Store(true)
+	if d, err := engine.Refund(t.Context(), new(tier("a", 1))); !errors.Is(err, store.ErrNotSent) {
+		t.Errorf("given back: %+v, %v", d, err)
 	}
 }
 

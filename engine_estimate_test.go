@@ -131,7 +131,7 @@ func TestEstimate_AboveTheLimit(t *testing.T) {
 		g := newPricedGate(t, counting("usd", 100_000))
 		req := fluxgate.Request{Estimate: estimate}
 		if estimate == nil {
-			req.Costs = map[string]int64{"usd": math.MaxInt64}
+			req.Costs = map[string]int64{"usd": store.MaxCost}
 		}
 		d := g.check(req)
 		if !d.Allowed {
@@ -272,7 +272,11 @@ func TestCostTables_Invalid(t *testing.T) {
 		"in dollars":                        {`{"usd": {"*": {"input": 2.50, "output": 1}}}`, `costTables.usd["*"].input: must be a whole number (of money in millionths: 2.50 is 2500000)`},
 		"of a rule":                         {`{}, "rules": [{"id": "r", "costTables": {}}]`, `rules[0].costTables: is not a known field`},
 	} {
-		_, err := rules.Parse([]byte(`{"id": "api", "rules": [], "costTables": ` + c.document + `}`))
+		document := `{"id": "api", "costTables": ` + c.document
+		if !strings.Contains(document, `"rules"`) {
+			document += `, "rules": []`
+		}
+		_, err := rules.Parse([]byte(document + `}`))
 		var invalid *rules.ValidationError
 		if !errors.As(err, &invalid) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("a table %s: %v", name, err)

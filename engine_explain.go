@@ -68,7 +68,7 @@ func (e *Engine) Explain(ctx context.Context, req *Request) (Explanation, error)
 
 // amendedCopy returns an amended copy of the request, also with ErrNoRuleSet, and its rule
 // set.
-func (e *Engine) amendedCopy(ctx context.Context, req *Request) (*Request, *Compiled, error) {
+func (e *Engine) amendedCopy(ctx context.Context, req *Request) (*Request, rulesAt, error) {
 	asked := *req
 	asked.Headers, asked.Attributes, asked.Costs = maps.Clone(req.Headers), maps.Clone(req.Attributes), maps.Clone(req.Costs)
 	for name, values := range asked.Headers {
@@ -82,11 +82,11 @@ func (e *Engine) amendedCopy(ctx context.Context, req *Request) (*Request, *Comp
 	set, err := e.ruleSetOf(ctx, &asked)
 	switch {
 	case err != nil:
-		return nil, nil, err
-	case set == nil && ctx.Err() != nil:
-		return nil, nil, ctx.Err() // the rule set may exist and not be loaded yet
-	case set == nil:
-		return &asked, nil, fmt.Errorf("%w: %s", ErrNoRuleSet, printable.Quote(e.ruleSetIDOf(&asked)))
+		return nil, set, err
+	case set.Compiled == nil && ctx.Err() != nil:
+		return nil, set, ctx.Err() // the rule set may exist and not be loaded yet
+	case set.Compiled == nil:
+		return &asked, set, fmt.Errorf("%w: %s", ErrNoRuleSet, printable.Quote(e.ruleSetIDOf(&asked)))
 	}
 	return &asked, set, nil
 }

@@ -2,9 +2,9 @@ package fluxgate
 
 import (
 	"context"
-	"math"
 	"time"
 
+	"github.com/fluxgate/fluxgate/internal/bucket"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/store"
 )
@@ -19,22 +19,27 @@ type FallbackStats struct {
 	// Charged is how many of these tokens were debited from the store.
 	Charged int64
 	// Uncharged is how many of these tokens were not debited from the store, because the
-	// bucket was empty, the reply was lost, the bands changed, or too many buckets were
-	// in use.
+	// bucket was empty, the reply was lost, the bands changed, too many buckets were in
+	// use, or the store was closed.
 	Uncharged int64
 	// PendingSettlements is how many settlements wait until the store is available.
 	PendingSettlements int64
-	// LostSettlements is how many settlements were lost: too many waited, the reply was lost,
-	// or the original charge is unknown.
+	// LostSettlements is how many settlements were lost: too many waited, or for too long, the reply was lost,
+	// the original charge is unknown, or the store was closed.
 	LostSettlements int64
 }
 
 // FallbackStats returns the token counts of the fallback.
 func (e *Engine) FallbackStats() FallbackStats {
 	c := &e.carryover
+	waiting, lost := e.unsent.Waiting(), e.unsent.Lost()
+	if s, ok := e.store.(interface{ Unsent() (waiting, lost int64) }); ok { // what it gives back by itself
+		more, moreLost := s.Unsent()
+		waiting, lost = waiting+more, lost+moreLost
+	}
 	return FallbackStats{
 		c.admitted.Load(), c.pending.Load(), c.charged.Load() / million, c.uncharged.Load() / million,
-		c.waiting.Load(), c.unsettled.Load(),
+		waiting, c.unsettled.Load() + lost,
 	}
 }
 
@@ -134,26 +139,9 @@ func (e *Engine) storeFailed(ctx context.Context, err error) {
 }
 
 // fallbackShare is the share of each band that the fallback applies.
-func (e *Engine) fallbackShare() float64 {
-	if e.share > 0 {
+func (e *Engine) fallbackShare() bucket.Share {
+	if e.share != (bucket.Share{}) {
 		return e.share
 	}
-	return 1 / float64(max(1, e.store.Gateways()))
-}
-
-// shareOf is a band at a share of its capacity and rate, at least one token. If
-// the rate is below a token per period the period grows instead.
-func shareOf(b rules.Band, share float64) rules.Band {
-	tokens := float64(b.Tokens()) * share
-	b.Capacity = max(1, int64(float64(b.Capacity)*share))
-	if b.Kind != "" && b.Kind != rules.TokenBucket {
-		return b
-	}
-	if tokens >= 1 {
-		b.RefillTokens = int64(tokens)
-		return b
-	}
-	period := math.Min(float64(b.Refill)/tokens, float64(366*24*time.Hour))
-	b.RefillTokens, b.Refill = 1, time.Duration(period).Truncate(time.Microsecond)
-	return b
+	return bucket.OneOf(e.store.Gateways())
 }

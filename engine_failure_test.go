@@ -126,10 +126,11 @@ func TestFallback_Share(t *testing.T) {
 		{"half of a small refill of a large bucket", rules.Band{Capacity: 50, RefillTokens: 4, Refill: time.Hour}, 0.5, 25, 30 * time.Minute},
 		{"a tenth of 5 a minute is one in two minutes", rules.PerMinute(5), 0.1, 1, 2 * time.Minute},
 		{"a quarter of one an hour is one in four hours", rules.PerHour(1), 0.25, 1, 4 * time.Hour},
-		{"a twentieth of ten a year is one", rules.Band{Capacity: 10, Refill: 366 * 24 * time.Hour}, 0.05, 1, 366 * 24 * time.Hour},
-		{"half of 3 a minute is one a minute", rules.PerMinute(3), 0.5, 1, time.Minute},
+		{"a twentieth of ten a year is one in two years", rules.Band{Capacity: 10, Refill: 366 * 24 * time.Hour}, 0.05, 1, 2 * 366 * 24 * time.Hour},
+		{"half of 3 a minute is one, and three in two minutes", rules.PerMinute(3), 0.5, 1, 40 * time.Second},
 		{"a quarter of 2 in a sliding window is one in the same", rules.Band{Kind: rules.SlidingWindow, Capacity: 2, Refill: 16 * time.Second}, 0.25, 1, 16_876_543 * time.Microsecond}, // the rest of its second, and 16
-		{"a tenth of one a year comes once a year", rules.Band{Capacity: 1, Refill: 366 * 24 * time.Hour}, 0.1, 1, 366 * 24 * time.Hour},
+		{"a tenth of one a year is one in ten years", rules.Band{Capacity: 1, Refill: 366 * 24 * time.Hour}, 0.1, 1, 10 * 366 * 24 * time.Hour},
+		{"a hundredth of one a year is one in 35 years", rules.Band{Capacity: 1, Refill: 366 * 24 * time.Hour}, 0.01, 1, 1 << 50 * time.Microsecond},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFailing(t, c.share, []rules.Rule{{ID: "r", Bands: []rules.Band{c.band}}})

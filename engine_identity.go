@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/fluxgate/fluxgate/internal/keyfield"
+	"github.com/fluxgate/fluxgate/internal/match"
 	"github.com/fluxgate/fluxgate/internal/secret"
 	"github.com/fluxgate/fluxgate/rules"
 )
@@ -70,7 +71,7 @@ func (w *identityWriter) field(k *keyer, f *keyfield.Field, req *Request) bool {
 		if len(values) == 0 {
 			values = req.Headers[f.Lower]
 		}
-		return len(values) == 1 && w.named(f.Name, values[0])
+		return len(values) == 1 && w.named(f.Name, match.HeaderText(values[0]))
 	case keyfield.Descriptor, keyfield.DescriptorEntry:
 		return w.descriptor(f, req.Descriptor)
 	}

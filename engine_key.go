@@ -105,17 +105,12 @@ func (k *keyer) appendField(b []byte, f keyfield.Field, req *Request) (encoded [
 		b = append(b, byte(f.Kind))
 		return appendBytes(appendBytes(b, f.Name), value), true
 	case keyfield.Header:
-		values := req.Headers[f.Name]
-		if len(values) == 0 {
-			values = req.Headers[f.Lower]
-		}
-		// With several lines it is unknown which one counts, and each added
-		// line would be a new bucket.
-		if len(values) != 1 || values[0] == "" {
+		value := headerOf(f, req)
+		if value == "" {
 			return b, false
 		}
 		b = append(b, byte(f.Kind))
-		return appendBytes(appendBytes(b, f.Name), values[0]), true
+		return appendBytes(appendBytes(b, f.Name), value), true
 	case keyfield.Descriptor:
 		return appendDescriptor(b, req.Descriptor)
 	case keyfield.DescriptorEntry:
@@ -127,6 +122,19 @@ func (k *keyer) appendField(b []byte, f keyfield.Field, req *Request) (encoded [
 		}
 	}
 	return b, false
+}
+
+// headerOf returns the value of a header as a key has it, or an empty string. With several
+// lines it is unknown which one counts, and each added line would be a new bucket.
+func headerOf(f keyfield.Field, req *Request) string {
+	values := req.Headers[f.Name]
+	if len(values) == 0 {
+		values = req.Headers[f.Lower]
+	}
+	if len(values) != 1 {
+		return ""
+	}
+	return match.HeaderText(values[0])
 }
 
 // cleanPath is a path as a key has it.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -173,4 +174,62 @@ func TestObserver_None(t *testing.T) {
 	if d := f.check(fluxgate.Request{}); d.Reason != fluxgate.ReasonStoreFailure {
 		t.Errorf("decided %+v", answerOf(&d))
 	}
+}
+
+// An observer that panics changes no decision and no settlement. Its panics are passed to it.
+func TestObserver_Panics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slot := rules.Band{Label: "slot", Kind: rules.Concurrency, Capacity: 1, Hold: time.Hour}
+		view, observer := &faulty{Store: newStore(t, nil)}, new(panicking)
+		engine := newEngine(t, view, ruleSet(t, rules.Rule{ID: "slots", Bands: []rules.Band{slot}}, queueing("q", time.Second)),
+			fluxgate.WithFallback(newStore(t, nil)), fluxgate.WithWaiting(time.Minute, 5), fluxgate.WithObserver(observer))
+		settle := func(d fluxgate.Decision, err error) {
+			t.Helper()
+			if err != nil || !d.Allowed {
+				t.Fatalf("decided %+v, %v", answerOf(&d), err)
+			}
+			if _, err := engine.Settle(t.Context(), d.Receipt(), 1); err != nil {
+				t.Fatalf("settling: %v", err)
+			}
+		}
+		settle(engine.Check(t.Context(), &fluxgate.Request{})) // decided, settled
+		settle(engine.Check(t.Context(), &fluxgate.Request{})) // also waiting
+		d, _, err := engine.CheckAll(t.Context(), []fluxgate.Request{{}})
+		settle(d, err)
+		view.setFails(errAway)
+		settle(engine.Check(t.Context(), &fluxgate.Request{})) // also the failure of the store
+		got := observer.panics()
+		slices.Sort(got)
+		if want := []string{"decided", "settled", "the store is away", "waiting"}; !slices.Equal(slices.Compact(got), want) {
+			t.Errorf("the panics are %q, want %q", got, want)
+		}
+	})
+}
+
+// panicking is an observer whose methods panic.
+type panicking struct {
+	mu   sync.Mutex
+	seen []string
+}
+
+func (p *panicking) panics() []string { p.mu.Lock(); defer p.mu.Unlock(); return slices.Clone(p.seen) }
+
+func (*panicking) Decided(context.Context, *fluxgate.Request, *fluxgate.Decision, error) {
+	panic("decided")
+}
+func (*panicking) Waiting(context.Context, int)                     { panic("waiting") }
+func (*panicking) Settled(context.Context, store.Settlement, error) { panic("settled") }
+
+// StoreFailed notes the error, without what is before the value of a panic.
+func (p *panicking) StoreFailed(_ context.Context, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	text := err.Error()
+	if errors.Is(err, fluxgate.ErrHook) {
+		if text = text[strings.LastIndex(text, ": ")+2:]; text == errAway.Error() {
+			return // the panic below
+		}
+	}
+	p.seen = append(p.seen, text)
+	panic(text)
 }

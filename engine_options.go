@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fluxgate/fluxgate/internal/bucket"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/store"
 )
@@ -134,15 +135,16 @@ func WithFallback(s store.Fallback) Option {
 	}
 }
 
-// WithFallbackShare sets the share of each limit that the fallback applies, at least
-// one token. With ten processes a share of 0.1 keeps the total. The default is one
-// divided by the number of processes that the store has counted.
+// WithFallbackShare sets the share of each limit that the fallback applies: of its capacity,
+// rounded down and at least one token, and of its rate, rounded down if it cannot be exact.
+// With ten processes a share of 0.1 keeps the total. The least share is 0.000001. The default is
+// one divided by the number of processes that the store has counted.
 func WithFallbackShare(share float64) Option {
 	return func(e *Engine) error {
 		if !(share > 0 && share <= 1) {
 			return errors.New("the share of a fallback must be above 0 and at most 1")
 		}
-		e.share = share
+		e.share = bucket.ShareOf(share)
 		return nil
 	}
 }
@@ -158,7 +160,9 @@ func WithOverrides(overrides *Overrides) Option {
 // WithObserver reports the engine's events to o.
 func WithObserver(o Observer) Option {
 	return func(e *Engine) error {
-		e.observer = o
+		if e.observer = nil; o != nil {
+			e.observer = guarded{o}
+		}
 		return nil
 	}
 }
@@ -191,21 +195,4 @@ func WithAmend(f func(ctx context.Context, req *Request) error) Option {
 		e.amend = f
 		return nil
 	}
-}
-
-// Observer receives the engine's events, for metrics, traces and logs. Its
-// methods are called while a request is decided and must be fast. They must not
-// change their arguments or use them after they return.
-type Observer interface {
-	// Decided is called once for each Check or CheckAll, with the error if there is no
-	// decision.
-	Decided(ctx context.Context, req *Request, d *Decision, err error)
-	// Waiting is called with +1 when a request begins to wait for its tokens
-	// and with -1 when it no longer does.
-	Waiting(ctx context.Context, change int)
-	// Settled is called for each settlement and refund, with the result under rules that
-	// count requests, or the error. It is not called if the receipt is not valid or settled.
-	Settled(ctx context.Context, s store.Settlement, err error)
-	// StoreFailed is called when a call to the store or the fallback failed.
-	StoreFailed(ctx context.Context, err error)
 }

@@ -29,10 +29,15 @@ func (e *Engine) overridden(r *keyedRule, key store.KeyID, req *Request) *keyedR
 	if !ok {
 		return r
 	}
-	known := o.last.Load()
+	return o.overridden(r)
+}
+
+// overridden returns a rule with these numbers.
+func (n *overrideNumbers) overridden(r *keyedRule) *keyedRule {
+	known := n.last.Load()
 	if known == nil || known.of != r {
-		known = &overriddenRule{r, r.with(o.overrideNumbers)}
-		o.last.Store(known)
+		known = &overriddenRule{r, r.with(n)}
+		n.last.Store(known)
 	}
 	return known.rule
 }

@@ -23,7 +23,7 @@ func (e *Engine) Refund(ctx context.Context, req *Request) (Decision, error) {
 	if err != nil {
 		return Decision{}, err
 	}
-	if set == nil {
+	if set.Compiled == nil {
 		return e.noRuleSetDecision(), nil
 	}
 	t := together{v: newEvaluation(1)}
@@ -53,6 +53,7 @@ func (e *Engine) Refund(ctx context.Context, req *Request) (Decision, error) {
 	}
 	takes, actual := v.refund(costs)
 	settled, err := e.store.Settle(ctx, takes, actual)
+	err = store.SettleError(settled, err) // it is not sent later: what is used then is not known
 	if e.observer != nil {
 		e.observer.Settled(ctx, store.MergeSettlements(settled), err)
 	}

@@ -18,15 +18,27 @@ var ErrSettled = errors.New("the receipt is already settled")
 // detachedTimeout bounds calls to the store that do not end with the request.
 const detachedTimeout = time.Second
 
+// outlasting returns a context that ends detachedTimeout after another one: for a receipt that is
+// used up, although the client may have disconnected.
+func outlasting(ctx context.Context) (context.Context, context.CancelFunc) {
+	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(detachedTimeout, cancel) })
+	return longer, func() {
+		stop()
+		cancel()
+	}
+}
+
 // Settle corrects the tokens taken for a request to its actual cost, under all rules
 // that count requests. Other rules keep their estimates: see [Engine.SettleUsage]. A
 // cost of 0 withdraws the request under all rules. A nil receipt, of a decision that
 // took nothing, settles nothing. For a receipt that this engine cannot settle the
 // error wraps ErrReceipt. A receipt can be settled once, even if that fails: the
-// store may have settled it.
+// store may have settled it. Settling does not end with ctx, since the client may have
+// disconnected: it ends at most a second later.
 func (e *Engine) Settle(ctx context.Context, receipt *Receipt, actual int64) (store.Settlement, error) {
-	if actual < 0 && receipt != nil {
-		return store.Settlement{}, errNegative
+	if err := checkCost(actual); err != nil && receipt != nil {
+		return store.Settlement{}, err
 	}
 	settled, err := e.settleEach(ctx, receipt, receipt.costs(func(t *store.Taken, price *Price) int64 {
 		if price != nil && actual > 0 {
@@ -65,6 +77,8 @@ func (e *Engine) settleEach(ctx context.Context, receipt *Receipt, actual []int6
 	if !receipt.Spend() {
 		return nil, ErrSettled
 	}
+	ctx, cancel := outlasting(ctx)
+	defer cancel()
 	settled, err := e.settle(ctx, receipt.Takes, actual)
 	if e.observer != nil {
 		e.observer.Settled(ctx, mergeMeasure(receipt, settled, rules.MeasureRequests), err)

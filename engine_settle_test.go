@@ -1,11 +1,14 @@
 package fluxgate_test
 
 import (
+	"context"
 	"errors"
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fluxgate/fluxgate"
@@ -183,6 +186,42 @@ func TestSettle_StoreAndFallback(t *testing.T) {
 	}
 }
 
+// What the store was charged in a former period of a quota does not keep tokens of a later outage
+// from coming back, and its receipts give back none of the later ones.
+func TestSettle_SecondOutage(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		apart time.Duration
+		left  []int64 // after the takes of two outages, and as the receipts of the last and of the first are settled
+	}{
+		{"same period", time.Second, []int64{80, 86, 92}},
+		{"next period", time.Minute, []int64{90, 96, 96}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFailing(t, 0.5, []rules.Rule{{ID: "r", Bands: []rules.Band{{Label: "minute", Kind: rules.Quota, Capacity: 100, Period: "minute"}}}})
+			var receipts []*fluxgate.Receipt
+			for outage := range 2 {
+				f.clock.Advance(time.Duration(outage) * c.apart)
+				f.away("r")
+				d := f.check(fluxgate.Request{Cost: 10})
+				receipts = append(receipts, d.Receipt())
+				f.away()
+				f.untilCharged()
+			}
+			got := []int64{f.left(fluxgate.Request{})["r.minute"]}
+			for _, receipt := range slices.Backward(receipts) {
+				if _, err := f.Settle(t.Context(), receipt, 4); err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, f.left(fluxgate.Request{})["r.minute"])
+			}
+			if !slices.Equal(got, c.left) {
+				t.Errorf("left %v, want %v", got, c.left)
+			}
+		})
+	}
+}
+
 // A receipt that this engine cannot settle is an error that a caller can test.
 // It is not used up: the one that made the decision can still settle it.
 func TestSettle_ReceiptOfAnother(t *testing.T) {
@@ -210,4 +249,68 @@ func TestSettle_ReceiptOfAnother(t *testing.T) {
 	if got := g.left(fluxgate.Request{})["r.hour"]; got != 10 {
 		t.Errorf("%d left, want 10", got)
 	}
+}
+
+// A receipt is settled although its client has disconnected.
+func TestSettle_EndedContext(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	slot := rules.Band{Label: "slot", Kind: rules.Concurrency, Capacity: 1, Hold: time.Hour}
+	list := []rules.Rule{{ID: "slots", Bands: []rules.Band{slot}}, rule("r", 0, 100)}
+	for name, away := range map[string]bool{"in the store": false, "in the fallback": true} {
+		t.Run(name, func(t *testing.T) {
+			f := newFailing(t, 1, list)
+			if away {
+				f.store.setFails(errAway)
+			}
+			for _, settle := range []func(*fluxgate.Receipt) error{
+				func(r *fluxgate.Receipt) error { _, err := f.Settle(ended, r, 0); return err },
+				func(r *fluxgate.Receipt) error { _, err := f.SettleUsage(ended, r, &fluxgate.Usage{}); return err },
+			} {
+				d := f.check(fluxgate.Request{})
+				if !d.Allowed {
+					t.Fatalf("no slot is free: %+v", d)
+				}
+				if err := settle(d.Receipt()); err != nil {
+					t.Errorf("settling: %v", err)
+				}
+			}
+		})
+	}
+	t.Run("of a key limiter", func(t *testing.T) {
+		l := fluxgate.NewKeyLimiter(newStore(t, nil), "keys", slot)
+		d, err := l.Allow(t.Context(), "ann")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Settle(ended, d.Receipt(), 1); err != nil {
+			t.Errorf("settling: %v", err)
+		}
+		if d, err = l.Allow(t.Context(), "ann"); err != nil || !d.Allowed {
+			t.Errorf("no slot is free: %+v, %v", d, err)
+		}
+	})
+}
+
+// A settlement that takes long ends a second after its context.
+func TestSettle_StuckStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine := newEngine(t, stuckStore{newStore(t, nil)}, ruleSet(t, rule("r", 0, 100)))
+		d := check(t, engine, fluxgate.Request{})
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		begun := time.Now()
+		_, err := engine.Settle(ctx, d.Receipt(), 0)
+		if took := time.Since(begun); !errors.Is(err, context.Canceled) || took != 4*time.Second {
+			t.Errorf("settling ends after %v: %v", took, err)
+		}
+	})
+}
+
+// stuckStore is a store that does not settle.
+type stuckStore struct{ store.Store }
+
+func (stuckStore) Settle(ctx context.Context, _ store.Takes, _ []int64) ([]store.Settlement, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
 }

@@ -4,14 +4,10 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/fluxgate/fluxgate/internal/bucket"
 	"github.com/fluxgate/fluxgate/store"
 )
-
-// maxLater bounds how many settlements wait until the store is available.
-const maxLater = 10_000
 
 // correction is a settlement of one take in the store.
 type correction struct {
@@ -31,12 +27,17 @@ func (e *Engine) settleLocal(
 	if u == nil || rest == 0 || err != nil {
 		return s, nil, err
 	}
-	bands := e.bandsOf(ctx, t.Key, u.bands) // which may load rules
+	var bands []store.ExactBand
+	if u.bands != nil { // both may load rules
+		bands = e.bandsOf(ctx, t.Key, u.bands)
+	} else {
+		bands = e.bandsOfTake(ctx, t.Key, t.Bands, e.fallbackShare())
+	}
 	if bands == nil || rest < 0 && u.sent == nil {
 		e.carryover.unsettled.Add(1)
 		return store.Settlement{}, nil, nil
 	}
-	return store.Settlement{}, e.carryover.corrections(u, bands, rest, place), nil
+	return store.Settlement{}, e.carryover.corrections(u, t, bands, rest, place), nil
 }
 
 // settleInFallback settles a take in the fallback. If its bucket is to be charged, the charge
@@ -63,12 +64,13 @@ func (e *Engine) settleInFallback(ctx context.Context, t *store.Taken, actual in
 }
 
 // corrections are how a store settles tokens of each band, which are taken, or given back
-// where negative, at most what it was charged.
-func (c *carryover) corrections(u *localUse, bands []store.ExactBand, tokens int64, place int) (all []correction) {
+// where negative, at most what it was charged. Nothing of a period
+// that has ended is given back.
+func (c *carryover) corrections(u *localUse, t *store.Taken, bands []store.ExactBand, tokens int64, place int) (all []correction) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i := range bands {
-		if bucket.IsConcurrency(bands[i]) {
+		if bucket.IsConcurrency(bands[i]) || tokens < 0 && u.ended(t, i) {
 			continue
 		}
 		units := min(tokens, bucket.MaxUnits/bands[i].Unit) * bands[i].Unit
@@ -84,6 +86,13 @@ func (c *carryover) corrections(u *localUse, bands []store.ExactBand, tokens int
 		all = append(all, correction{take, actual, place, bands[i].Unit})
 	}
 	return all
+}
+
+// ended reports whether band i is a quota, and a take is from a period of it that ended before the
+// store was charged last.
+func (u *localUse) ended(t *store.Taken, i int) bool {
+	j := slices.IndexFunc(t.Bands, func(b store.ExactBand) bool { return b.ID == u.bands[i].ID && b.Kind == u.bands[i].Kind })
+	return bucket.IsQuota(u.bands[i]) && 0 <= j && j < len(t.Due) && i < len(u.due) && t.Due[j] < u.due[i]
 }
 
 // usedLocally is what is used of each band in the fallback, of token buckets in units, or nil
@@ -138,7 +147,8 @@ func (u *localUse) settle(t *store.Taken, s *store.Settlement, before, after []i
 	}
 }
 
-// settleShared settles takes in the store. Those that it did not get are sent later.
+// settleShared settles takes in the store. Those that it did not get are sent later; those that
+// may have run are not.
 func (e *Engine) settleShared(ctx context.Context, all []correction, settled []store.Settlement) error {
 	if len(all) == 0 {
 		return nil
@@ -148,10 +158,13 @@ func (e *Engine) settleShared(ctx context.Context, all []correction, settled []s
 		takes[k], actual[k] = all[k].take, all[k].actual
 	}
 	done, err := e.settleInStore(ctx, takes, actual)
+	if err != nil {
+		e.carryover.unsettled.Add(1)
+	}
+	if lost := e.unsent.AddUnsent(takes, actual, done); lost != nil {
+		err = errors.Join(err, lost)
+	}
 	for k := range min(len(done), len(all)) {
-		if done[k].NotSent != nil && !e.settleLater(&all[k]) {
-			err = errors.Join(err, done[k].NotSent)
-		}
 		s := store.Settlement{Returned: done[k].Returned / all[k].unit, Charged: done[k].Charged / all[k].unit}
 		if k > 0 && all[k-1].place == all[k].place {
 			s = store.MergeSettlements([]store.Settlement{settled[all[k].place], s})
@@ -159,39 +172,4 @@ func (e *Engine) settleShared(ctx context.Context, all []correction, settled []s
 		settled[all[k].place] = s
 	}
 	return err
-}
-
-// settleLater keeps a settlement that the store did not get, and reports whether there was
-// room.
-func (e *Engine) settleLater(one *correction) bool {
-	c := &e.carryover
-	if c.waiting.Add(1) > maxLater {
-		c.waiting.Add(-1)
-		c.unsettled.Add(1)
-		return false
-	}
-	c.mu.Lock()
-	c.later = append(c.later, *one)
-	start := c.start()
-	c.mu.Unlock()
-	if start {
-		time.AfterFunc(chargeEvery, e.chargeStore)
-	}
-	return true
-}
-
-// settleAgain sends a settlement that the store did not get. One that may have run is not
-// sent again.
-func (e *Engine) settleAgain(one *correction) {
-	ctx, cancel := context.WithTimeout(context.Background(), detachedTimeout)
-	defer cancel()
-	settled, err := e.settleInStore(ctx, store.Takes{one.take}, []int64{one.actual})
-	e.carryover.waiting.Add(-1)
-	switch {
-	case err != nil:
-		e.carryover.unsettled.Add(1)
-		e.storeFailed(ctx, err)
-	case settled[0].NotSent != nil:
-		e.settleLater(one)
-	}
 }

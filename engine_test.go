@@ -448,7 +448,7 @@ func TestCheck_Cost(t *testing.T) {
 		}
 	})
 	t.Run("above a capacity can never pass, takes nothing and has no RetryAfter", func(t *testing.T) {
-		for _, cost := range []int64{11, 101, math.MaxInt64} {
+		for _, cost := range []int64{11, 101, store.MaxCost} {
 			g := newGate(t, two)
 			g.check(fluxgate.Request{Cost: 10}) // nothing is left in the small one
 			d := g.check(fluxgate.Request{Cost: cost})

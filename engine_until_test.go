@@ -1,6 +1,7 @@
 package fluxgate_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -60,6 +61,34 @@ func TestUntil(t *testing.T) {
 	all, each, err := e.CheckAll(t.Context(), []fluxgate.Request{{}})
 	if err != nil || !all.Allowed || each[0].Limit != 10 {
 		t.Error(all, each, err)
+	}
+}
+
+// The first request after the end of a rule costs what any other costs, however many rules there
+// are.
+func TestUntil_NothingIsCompiled(t *testing.T) {
+	const ends = 20
+	clock := storetest.NewClock()
+	list := make([]rules.Rule, 3_000)
+	for i := range list {
+		list[i] = rule(fmt.Sprint("r", i), 0, 1_000_000)
+		list[i].Scope, list[i].When.Users = rules.ScopeUser, []string{fmt.Sprint("user", i)}
+		if i < ends {
+			list[i].Until = clock.Now().Add(time.Duration(i+1) * time.Minute)
+		}
+	}
+	e := newEngine(t, newStore(t, clock.Now), ruleSet(t, list...))
+	request := func() {
+		if d, err := e.Check(t.Context(), &fluxgate.Request{UserID: "user50"}); err != nil || !d.Allowed {
+			t.Fatal(d, err)
+		}
+	}
+	request()
+	if n := testing.AllocsPerRun(ends-1, func() {
+		clock.Advance(time.Minute)
+		request()
+	}); n > 100 {
+		t.Errorf("a request after the end of a rule allocates %v times", n)
 	}
 }
 

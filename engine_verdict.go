@@ -42,6 +42,9 @@ type Verdict struct {
 	// and why others may not. It is empty if the store decides every request: see
 	// [store.Store].
 	FromMemory string
+	// EndNeeded means that the rule has a limit on concurrent requests that is not enforced for
+	// requests with EndUnknown.
+	EndNeeded bool
 }
 
 // IdentityResolved is the identity that the function of [WithIdentity] returned.
@@ -69,23 +72,24 @@ const (
 
 // verdicts are the verdicts on all rules of a set, in the order they are
 // evaluated.
-func (e *Engine) verdicts(set *Compiled, req *Request) []Verdict {
-	asked := req.matching()
+func (e *Engine) verdicts(set rulesAt, req *Request) []Verdict {
+	asked := req.matching(set.now)
 	found, list := set.matcher.Explain(&asked), set.keyedBy(e.salt)
 	verdicts := make([]Verdict, set.Len())
 	next := 0 // index of the next enabled rule
 	for i := range set.Len() {
 		v := &verdicts[i]
 		v.Rule = set.At(i)
-		if _, active := set.byID[v.Rule.ID]; v.Rule.Disabled {
+		if v.Rule.Disabled {
 			v.Why = WhyDisabled
-			continue
-		} else if !active {
-			v.Why, v.Detail = WhyExpired, v.Rule.Until.Format(time.RFC3339)
 			continue
 		}
 		r, f := &list[next], &found.Rules[next]
 		next++
+		if set.ended(v.Rule) {
+			v.Why, v.Detail = WhyExpired, v.Rule.Until.Format(time.RFC3339)
+			continue
+		}
 		v.Applies, v.Why, v.Detail = f.Applies(), Why(f.Obstacle), f.Name
 		if f.By >= 0 {
 			v.Detail = set.active[f.By].ID
@@ -94,6 +98,7 @@ func (e *Engine) verdicts(set *Compiled, req *Request) []Verdict {
 			v.Applies, v.Why = false, WhyReading
 		}
 		if r.Limits() {
+			v.EndNeeded = r.slots && !e.holdUnended
 			v.Identity, v.Missing = e.keyer.identify(r.compiledRule, req)
 			v.Key, _ = e.keyOf(r, req)
 			if v.Key == (store.Key{}) {

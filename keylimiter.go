@@ -9,6 +9,7 @@ import (
 
 	"github.com/fluxgate/fluxgate/internal/background"
 	"github.com/fluxgate/fluxgate/internal/keyfield"
+	"github.com/fluxgate/fluxgate/internal/unsent"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/store"
 )
@@ -30,8 +31,9 @@ const keyLimiterSet = "key limiter"
 // a user. It is for programs with a key and a limit, and no rules. Its buckets are
 // as exact as those of an [Engine], and with Redis they are shared.
 type KeyLimiter struct {
-	store store.Store
-	rule  *keyedRule
+	store  store.Store
+	rule   *keyedRule
+	unsent *unsent.Queue // settlements that the store did not get
 }
 
 // NewKeyLimiter returns a limiter with one or more limits (bands), which all must
@@ -42,7 +44,7 @@ type KeyLimiter struct {
 func NewKeyLimiter(buckets store.Store, name string, bands ...rules.Band) *KeyLimiter {
 	set := Must(Compile(Must(rules.NewSet(name, rules.Rule{ID: name, Bands: bands}))))
 	rule := keyedRule{compiledRule: &set.active[0], prefix: newKeyPrefix(buckets.Salt(), keyLimiterSet, name)}
-	return &KeyLimiter{buckets, &rule}
+	return &KeyLimiter{buckets, &rule, unsent.New(buckets.Settle, func(error) {})}
 }
 
 // Allow takes one token for a key if one is available. An error means that
@@ -80,15 +82,14 @@ func (l *KeyLimiter) Wait(ctx context.Context, key string) error {
 		return nil
 	}
 	if err := background.Sleep(ctx, d.Wait); err != nil {
-		giveBack, cancel := context.WithTimeout(context.WithoutCancel(ctx), detachedTimeout)
-		defer cancel()
-		_, failed := l.Settle(giveBack, d.Receipt(), 0)
+		_, failed := l.Settle(ctx, d.Receipt(), 0)
 		return errors.Join(err, failed)
 	}
 	return nil
 }
 
-// Settle corrects the tokens taken to the actual cost, as [Engine.Settle] does.
+// Settle corrects the tokens taken to the actual cost, as [Engine.Settle] does. What the store does
+// not get while it is unavailable is sent later.
 func (l *KeyLimiter) Settle(ctx context.Context, receipt *Receipt, actual int64) (store.Settlement, error) {
 	if receipt == nil {
 		return store.Settlement{}, nil
@@ -100,8 +101,13 @@ func (l *KeyLimiter) Settle(ctx context.Context, receipt *Receipt, actual int64)
 	if !receipt.Spend() {
 		return store.Settlement{}, ErrSettled
 	}
+	ctx, cancel := outlasting(ctx)
+	defer cancel()
 	settled, err := l.store.Settle(ctx, receipt.Takes, costs)
-	return store.MergeSettlements(settled), store.SettleError(settled, err)
+	if lost := l.unsent.AddUnsent(receipt.Takes, costs, settled); lost != nil {
+		err = errors.Join(err, lost)
+	}
+	return store.MergeSettlements(settled), err
 }
 
 // decide fills in the key and the bands of the demand.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -107,6 +109,41 @@ func TestKeyLimiter_Settle(t *testing.T) {
 	if d, _ := l.Peek(t.Context(), "x"); d.Remaining != 7 {
 		t.Errorf("%d left", d.Remaining)
 	}
+}
+
+// stalled is a store that gets no settlements for a while.
+type stalled struct {
+	store.Store
+	now atomic.Bool
+}
+
+func (s *stalled) Settle(ctx context.Context, takes store.Takes, actual []int64) ([]store.Settlement, error) {
+	if s.now.Load() {
+		return slices.Repeat([]store.Settlement{{NotSent: errNotSent}}, len(takes)), nil
+	}
+	return s.Store.Settle(ctx, takes, actual)
+}
+
+// A settlement that the store does not get is sent later: its receipt is used up.
+func TestKeyLimiter_SettleNotSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &stalled{Store: newStore(t, nil)}
+		l := fluxgate.NewKeyLimiter(s, "jobs", rules.Band{Kind: rules.Concurrency, Capacity: 1, Hold: time.Hour})
+		d, err := l.Allow(t.Context(), "x")
+		if err != nil || !d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		s.now.Store(true)
+		if _, err := l.Settle(t.Context(), d.Receipt(), 1); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(5 * time.Second)
+		s.now.Store(false)
+		time.Sleep(time.Second)
+		if d, err := l.Allow(t.Context(), "x"); err != nil || !d.Allowed {
+			t.Errorf("the slot is lost: %+v, %v", d, err)
+		}
+	})
 }
 
 func TestKeyLimiter_Errors(t *testing.T) {

@@ -31,10 +31,13 @@ type Overrides struct {
 type overrideSet struct {
 	now atomic.Pointer[overrideTable]
 
-	// digested are the keys of overrides by the keys of the buckets of API keys. An override
-	// has the digest of an API key, and its bucket is known when a request has the API key.
+	// digested are the keys of overrides by the keys of buckets with secrets. An override has
+	// the digest of an API key or another secret, and its bucket is known when a request has
+	// the secret.
 	mu       sync.RWMutex
 	digested map[store.KeyID]store.KeyID
+
+	byRule atomic.Pointer[numbersByRule]
 }
 
 // overrideTable is one version of the overrides of a rule set. It is replaced, not changed: no
@@ -293,13 +296,13 @@ func (t *Overrides) find(r *keyedRule, key store.KeyID, req *Request) (o overrid
 		return o, false
 	}
 	table := s.now.Load()
-	if o, ok = table.byKey[key]; ok || !r.byAPIKey || len(table.byKey) == 0 {
+	if o, ok = table.byKey[key]; ok || !r.secrets || len(table.byKey) == 0 {
 		return o, ok
 	}
 	s.mu.RLock()
 	digested, known := s.digested[key]
 	s.mu.RUnlock()
-	if !known && req != nil && req.APIKey != "" {
+	if !known && req != nil {
 		digested = t.digestedKey(r, req)
 	}
 	if o, ok = table.byKey[digested]; ok && !known {
@@ -310,11 +313,10 @@ func (t *Overrides) find(r *keyedRule, key store.KeyID, req *Request) (o overrid
 	return o, ok
 }
 
-// digestedKey returns the key that an override for the API key of a request has.
+// digestedKey returns the key that an override for the secrets of a request has.
 func (t *Overrides) digestedKey(r *keyedRule, req *Request) (key store.KeyID) {
-	var space [512]byte // converting the string would allocate
-	digest := sha256.Sum256(append(space[:0], req.APIKey...))
-	if b, ok := t.keyer.appendDigested(append(space[:0], r.prefix[:]...), r.fields, req, digest); ok {
+	var space [512]byte
+	if b, ok := t.keyer.appendDigested(append(space[:0], r.prefix[:]...), r.fields, req, digestOf); ok {
 		sum := sha256.Sum256(b)
 		key = store.KeyID(sum[:len(key)])
 	}

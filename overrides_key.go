@@ -39,27 +39,57 @@ func (k *overrideKeys) key(keyer *keyer, identity map[string]string) (id store.K
 	if err != nil {
 		return id, err
 	}
-	digest := [sha256.Size]byte{}
-	raw, wrong := hex.DecodeString(strings.TrimPrefix(req.APIKey, keyfield.DigestPrefix))
-	copy(digest[:], raw)
-	b, ok := keyer.appendDigested(slices.Clone(k.prefix[:]), k.fields, req, digest)
-	if !ok || wrong != nil || req.APIKey != "" && len(raw) != len(digest) {
+	b, ok := keyer.appendDigested(slices.Clone(k.prefix[:]), k.fields, req, readDigest)
+	if !ok {
 		return id, errors.New("a value of the identity is not one that requests can have")
 	}
 	sum := sha256.Sum256(b)
 	return store.KeyID(sum[:len(id)]), nil
 }
 
-// appendDigested appends the parts of a key, with a digest in place of the API key.
-func (k *keyer) appendDigested(b []byte, fields []keyfield.Field, req *Request, digest [sha256.Size]byte) (encoded []byte, ok bool) {
+// appendDigested appends the parts of a key, with digests in place of secrets.
+func (k *keyer) appendDigested(
+	b []byte, fields []keyfield.Field, req *Request, digest func(value string) (sum [sha256.Size]byte, ok bool),
+) (encoded []byte, ok bool) {
 	for _, f := range fields {
-		if f.Kind == keyfield.APIKey {
-			b = append(append(b, byte(keyfield.Digest)), digest[:]...)
-		} else if b, ok = k.appendField(b, f, req); !ok {
+		if !f.Secret() {
+			if b, ok = k.appendField(b, f, req); !ok {
+				return b, false
+			}
+			continue
+		}
+		sum, there := digest(secretOf(f, req))
+		if !there {
 			return b, false
 		}
+		b = append(append(b, byte(keyfield.Digest)), sum[:]...)
 	}
 	return b, true
+}
+
+// secretOf returns the value of a secret part of a key, or an empty string.
+func secretOf(f keyfield.Field, req *Request) string {
+	switch f.Kind {
+	case keyfield.APIKey:
+		return req.APIKey
+	case keyfield.Attribute:
+		return req.Attributes[f.Name]
+	default:
+		return headerOf(f, req)
+	}
+}
+
+// digestOf returns the digest of a secret of a request.
+func digestOf(value string) (sum [sha256.Size]byte, ok bool) {
+	var space [512]byte // converting the string would allocate
+	return sha256.Sum256(append(space[:0], value...)), value != ""
+}
+
+// readDigest reads a digest as overrides have it.
+func readDigest(value string) (sum [sha256.Size]byte, ok bool) {
+	raw, err := hex.DecodeString(strings.TrimPrefix(value, keyfield.DigestPrefix))
+	copy(sum[:], raw)
+	return sum, err == nil && len(raw) == len(sum)
 }
 
 // keyNames names the parts of a rule's key.

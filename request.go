@@ -44,16 +44,27 @@ type Request struct {
 	// Peek decides and takes nothing: remaining tokens are those before the
 	// take. With Cost 0 it only reads the state.
 	Peek bool
+	// EndUnknown means that the end of the request will not be reported, as by a proxy that
+	// only asks whether a request may pass. Limits on concurrent requests are not enforced for
+	// it: see [WithHeldSlots] and [Engine.NotEnforced].
+	EndUnknown bool
 }
 
 // DescriptorEntry is one entry of a descriptor.
 type DescriptorEntry = match.DescriptorEntry
 
-// CheckCosts returns an error that wraps ErrCost if the costs of the request are invalid.
-// Limiters call it first.
+// CheckCosts returns an error that wraps ErrCost if the costs of the request are invalid: if
+// one is negative, or a cost is above [store.MaxCost]. Limiters call it first.
 func (r *Request) CheckCosts() error {
-	if r.Cost < 0 || anyNegative(r.Costs) || r.Estimate != nil && min(r.Estimate.InputTokens, r.Estimate.MaxOutputTokens) < 0 {
-		return errNegative
+	if err := checkCost(r.Cost); err != nil {
+		return err
+	}
+	if err := checkCosts(r.Costs); err != nil {
+		return err
+	}
+	// Estimates have no upper bound: they are cut to what a limit holds.
+	if e := r.Estimate; e != nil && min(e.InputTokens, e.MaxOutputTokens) < 0 {
+		return checkCost(-1)
 	}
 	if _, ok := r.Costs[rules.MeasureRequests]; ok {
 		return fmt.Errorf("%w: the number of requests belongs in Cost, not in Costs", ErrCost)
@@ -69,10 +80,10 @@ func (r *Request) cost() int64 {
 	return r.Cost
 }
 
-// matching returns what the matcher needs of the request.
-func (r *Request) matching() match.Request {
+// matching returns what the matcher needs of the request at a moment.
+func (r *Request) matching(now int64) match.Request {
 	return match.Request{
 		Path: r.Path, Method: r.Method, Host: r.Host, IP: r.IP, User: r.UserID,
-		APIKey: r.APIKey, Headers: r.Headers, Attributes: r.Attributes, Descriptor: r.Descriptor,
+		APIKey: r.APIKey, Headers: r.Headers, Attributes: r.Attributes, Descriptor: r.Descriptor, Now: now,
 	}
 }

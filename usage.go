@@ -9,7 +9,27 @@ import (
 	"github.com/fluxgate/fluxgate/store"
 )
 
-var errNegative = fmt.Errorf("%w: it cannot be negative", ErrCost)
+// checkCost returns an error that wraps ErrCost if no store can count one of these numbers.
+func checkCost(numbers ...int64) error {
+	for _, n := range numbers {
+		if n < 0 {
+			return fmt.Errorf("%w: it cannot be negative", ErrCost)
+		}
+		if n > store.MaxCost {
+			return fmt.Errorf("%w: at most %d is possible", ErrCost, int64(store.MaxCost))
+		}
+	}
+	return nil
+}
+
+func checkCosts(costs map[string]int64) error {
+	for _, cost := range costs {
+		if err := checkCost(cost); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // Estimate is the maximum usage of a request to a language model.
 type Estimate struct {
@@ -36,28 +56,22 @@ type Usage struct {
 	Costs map[string]int64
 }
 
-// Check returns an error that wraps ErrCost if the usage is invalid. Limiters call it
-// first.
+// Check returns an error that wraps ErrCost if the usage is invalid: if a number is negative or
+// above [store.MaxCost]. Limiters call it first.
 func (u *Usage) Check() error {
 	if u == nil {
 		return fmt.Errorf("%w: there is no usage", ErrCost)
 	}
-	if min(u.InputTokens, u.OutputTokens, u.CachedInputTokens, u.ReasoningTokens) < 0 || anyNegative(u.Costs) {
-		return errNegative
+	if err := checkCost(u.InputTokens, u.OutputTokens, u.CachedInputTokens, u.ReasoningTokens); err != nil {
+		return err
+	}
+	if err := checkCosts(u.Costs); err != nil {
+		return err
 	}
 	if u.CachedInputTokens > u.InputTokens || u.ReasoningTokens > u.OutputTokens {
 		return fmt.Errorf("%w: cached and reasoning tokens are a part of those of input and output", ErrCost)
 	}
 	return nil
-}
-
-func anyNegative(costs map[string]int64) bool {
-	for _, cost := range costs {
-		if cost < 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // costOf is the actual cost of a take with a price, given the usage of its request. A take in a
@@ -70,7 +84,7 @@ func (u *Usage) costOf(t *store.Taken, price *Price) int64 {
 	if price == nil || price.Weights == nil || costsAlone {
 		return t.Cost
 	}
-	return price.Weights.Cost(u.InputTokens, u.CachedInputTokens, u.OutputTokens, u.ReasoningTokens)
+	return min(store.MaxCost, price.Weights.Cost(u.InputTokens, u.CachedInputTokens, u.OutputTokens, u.ReasoningTokens))
 }
 
 // measure is what was counted.
@@ -133,7 +147,7 @@ func (r *compiledRule) costOf(req *Request, bands []store.ExactBand) (int64, *Pr
 		return 0, price // only the state is asked for
 	}
 	if r.Overdraft || r.CountRefused {
-		return max(1, cost), price // it has been used already
+		return max(1, min(cost, store.MaxCost)), price // it has been used already
 	}
 	return clampCost(cost, bands), price
 }

@@ -263,3 +263,16 @@ func TestClient_ValidationProblems(t *testing.T) {
 		t.Errorf("it unwraps to %#v, want %#v", invalid, want)
 	}
 }
+
+// Rules in effect are not taken for those of the source, which may be others.
+func TestClient_FromMemory(t *testing.T) {
+	c := clientTo(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set(admin.FromHeader, admin.FromMemory)
+		_, _ = w.Write([]byte(`{"ruleSets":[{"id":"mine","revision":1}]}`))
+	})
+	list, err := c.List(t.Context(), "", 0)
+	var p *admin.Problem
+	if !errors.As(err, &p) || p.Kind != admin.KindUnavailable {
+		t.Errorf("%v, %v", list, err)
+	}
+}

@@ -50,17 +50,41 @@ type Changed struct {
 	Diff []rules.RuleDiff
 	// Revision is the current revision: that of the base if nothing changed.
 	Revision int64
+	// Overrides is how many overrides were deleted with the rule set, at most [rules.MaxPage]. Then
+	// there may be more.
+	Overrides int
+	// Lost is true if the source has lost the rules of the base: Before is nil.
+	Lost bool
 }
+
+// ErrLost is returned for a change of a part of a rule set whose current revision the source has
+// lost.
+var ErrLost = errors.New("the rule source has lost the rules of the current revision, so only the whole rule set can be replaced: " +
+	"apply all of its rules, restore a revision, or delete it")
 
 // Edit changes a rule set. It gets the rule set at the base revision of the change, or
 // nil if there was none. It returns the new rule set, or nil to delete it.
 type Edit func(before *rules.Set) (after *rules.Set, err error)
 
-// Change changes a rule set, and keeps the times of its rules.
+// Change changes a rule set, and keeps the times of its rules. The error is [ErrLost] if the base is
+// the current revision, and cannot be read.
 func (d *Direct) Change(ctx context.Context, id string, change rules.Change, edit Edit) (Changed, error) {
-	return d.change(ctx, id, change, edit, func(before, after *rules.Set) (*rules.Set, error) {
-		return rules.Stamp(before, after, time.Now())
-	})
+	return d.change(ctx, id, change, func(before *rules.Set, lost bool) (*rules.Set, error) {
+		if lost {
+			return nil, fmt.Errorf("rule set %q, revision %d: %w", id, change.Base, ErrLost)
+		}
+		return edit(before)
+	}, stamp)
+}
+
+// Replace is [Direct.Change] of a whole rule set, or its deletion. It repairs a rule set whose current
+// revision the source has lost: edit gets nil then.
+func (d *Direct) Replace(ctx context.Context, id string, change rules.Change, edit Edit) (Changed, error) {
+	return d.change(ctx, id, change, func(before *rules.Set, _ bool) (*rules.Set, error) { return edit(before) }, stamp)
+}
+
+func stamp(before, after *rules.Set) (*rules.Set, error) {
+	return rules.Stamp(before, after, time.Now())
 }
 
 // Restore implements [Operator].
@@ -72,7 +96,7 @@ func (d *Direct) Restore(ctx context.Context, id string, revision int64, change 
 // RestoreChange is Restore, and returns the changes.
 func (d *Direct) RestoreChange(ctx context.Context, id string, revision int64, change rules.Change) (Changed, error) {
 	change.Comment = cmp.Or(change.Comment, rules.RestoreComment(revision))
-	return d.change(ctx, id, change, func(*rules.Set) (*rules.Set, error) {
+	return d.change(ctx, id, change, func(*rules.Set, bool) (*rules.Set, error) {
 		v, err := d.Version(ctx, id, revision)
 		if err == nil && v.RuleSet == nil {
 			err = fmt.Errorf("revision %d deleted the rule set: %w", revision, rules.ErrNotFound)
@@ -85,17 +109,18 @@ func (d *Direct) RestoreChange(ctx context.Context, id string, revision int64, c
 }
 
 func (d *Direct) change(
-	ctx context.Context, id string, change rules.Change, edit Edit, stamp func(before, after *rules.Set) (*rules.Set, error),
+	ctx context.Context, id string, change rules.Change,
+	edit func(before *rules.Set, lost bool) (*rules.Set, error), stamp func(before, after *rules.Set) (*rules.Set, error),
 ) (Changed, error) {
-	before, err := d.base(ctx, id, change)
+	before, lost, err := d.base(ctx, id, change)
 	if err != nil {
 		return Changed{}, describe(ctx, d.Editor, err)
 	}
-	after, err := edit(before)
+	after, err := edit(before, lost)
 	if err != nil {
 		return Changed{}, err
 	}
-	done := Changed{Before: before, After: after}
+	done := Changed{Before: before, After: after, Lost: lost}
 	if done.Diff = rules.Diff(before, after); before != nil && after != nil && len(done.Diff) == 0 {
 		done.Revision, err = change.Base, d.checkCurrent(ctx, id, change)
 		return done, describe(ctx, d.Editor, err)
@@ -109,7 +134,9 @@ func (d *Direct) change(
 		}
 	}
 	if after == nil {
-		done.Revision, err = d.Editor.Delete(ctx, id, change)
+		if done.Overrides, err = d.countOverrides(ctx, id); err == nil {
+			done.Revision, err = d.Editor.Delete(ctx, id, change)
+		}
 	} else if done.After, err = stamp(before, after); err == nil {
 		done.Revision, err = d.Editor.Put(ctx, done.After, change)
 	}
@@ -132,30 +159,30 @@ func (d *Direct) checkCurrent(ctx context.Context, id string, change rules.Chang
 }
 
 // base returns the rule set that a change is based on, nil if there was none. An
-// unknown revision is a conflict: it cannot be the current one.
-func (d *Direct) base(ctx context.Context, id string, change rules.Change) (*rules.Set, error) {
+// unknown revision is a conflict, unless it is the current one: then its rules are lost.
+func (d *Direct) base(ctx context.Context, id string, change rules.Change) (set *rules.Set, lost bool, err error) {
 	if change.Base == 0 {
-		return nil, nil
+		return nil, false, nil
 	}
 	v, err := d.Version(ctx, id, change.Base)
 	switch {
 	case errors.Is(err, rules.ErrNotFound):
-		return nil, d.checkCurrent(ctx, id, change)
+		return nil, true, d.checkCurrent(ctx, id, change)
 	case err != nil:
-		return nil, err
+		return nil, false, err
 	}
-	return v.RuleSet, nil
+	return v.RuleSet, false, nil
 }
 
 // Put implements [Operator].
 func (d *Direct) Put(ctx context.Context, set *rules.Set, change rules.Change) (int64, error) {
-	done, err := d.Change(ctx, set.ID(), change, func(*rules.Set) (*rules.Set, error) { return set, nil })
+	done, err := d.Replace(ctx, set.ID(), change, func(*rules.Set) (*rules.Set, error) { return set, nil })
 	return done.Revision, err
 }
 
 // Delete implements [Operator].
 func (d *Direct) Delete(ctx context.Context, id string, change rules.Change) (int64, error) {
-	done, err := d.Change(ctx, id, change, func(*rules.Set) (*rules.Set, error) { return nil, nil })
+	done, err := d.Replace(ctx, id, change, func(*rules.Set) (*rules.Set, error) { return nil, nil })
 	return done.Revision, err
 }
 

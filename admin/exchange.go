@@ -26,6 +26,13 @@ const maxAnswer = 2 * rules.MaxDocument
 // ErrNotAPI is wrapped by errors about answers that do not come from an admin API.
 var ErrNotAPI = errors.New("reading the answer: not an answer of the admin API; is this the address of server.admin?")
 
+// FromHeader says that an answer of the admin API has the rules in effect on the server, because the rule
+// source cannot be read: its value is FromMemory then. A [Client] takes it for an unavailable source.
+const (
+	FromHeader = "X-Fluxgate-From"
+	FromMemory = "memory"
+)
+
 // call is one operation.
 type call struct {
 	method, path string
@@ -101,6 +108,8 @@ func (c *Client) once(ctx context.Context, op *call, answer any) (time.Duration,
 			return time.Duration(seconds) * time.Second, p
 		}
 		return 0, p
+	case response.Header.Get(FromHeader) == FromMemory:
+		return 0, NewProblem(http.StatusServiceUnavailable, KindUnavailable, "The rule source is unavailable: see the server's log.")
 	case answer == nil:
 		return 0, nil
 	}

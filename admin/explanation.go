@@ -44,6 +44,8 @@ type Verdict struct {
 
 	Override *OverrideStatus `json:"override,omitempty" doc:"The override that applies to the caller."`
 
+	NotForProxies bool `json:"notForProxies,omitempty" doc:"Concurrent requests of proxies are not limited by it."`
+
 	FromMemory string `json:"fromMemory,omitempty" doc:"Which answers may come from memory, and why others may not. Absent if none may."`
 }
 
@@ -84,7 +86,7 @@ func explained(engine *fluxgate.Engine, e *fluxgate.Explanation) *Explanation {
 			Rule: v.Rule.ID, Applies: v.Applies, Why: string(v.Why), Detail: v.Detail, Shadow: v.Rule.Mode == rules.ModeShadow,
 			Priority: v.Rule.Priority, Group: v.Rule.Group, Scope: string(v.Rule.Scope),
 			Key: engine.ShowKey(v.Key), Identity: v.Identity, Missing: v.Missing, FromMemory: v.FromMemory,
-			Override: overrideStatus(v.Override),
+			Override: overrideStatus(v.Override), NotForProxies: v.EndNeeded,
 		}
 		if a := v.Rule.Action; a == rules.ActionAllow || a == rules.ActionDeny {
 			to.Action, to.Scope = string(a), ""

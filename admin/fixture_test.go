@@ -66,7 +66,7 @@ func newDesk(t testing.TB, source ...rules.Editor) *desk {
 	log, err := audit.New("", slog.New(slog.DiscardHandler))
 	do(t, err)
 	api, err := adminapi.New(adminapi.Config{
-		Operator: d.direct, Guard: guard, Audit: log, Rate: 1_000_000, Changed: func(q *http.Request) { _ = loaded.Reload(q.Context()) },
+		Operator: d.direct, Guard: guard, Audit: log, Rate: 1_000_000, Changed: func(q *http.Request, _ string) { _ = loaded.Reload(q.Context()) },
 	})
 	do(t, err)
 	d.Server = httptest.NewServer(api)

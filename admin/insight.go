@@ -37,7 +37,7 @@ type Live struct {
 	StepSeconds int         `json:"stepSeconds" doc:"The time between two elements of a series."`
 	End         time.Time   `json:"end" doc:"The end of the last element of a series."`
 	Series      Series      `json:"series" doc:"The last two minutes."`
-	Rules       []RuleRates `json:"rules" nullable:"false" doc:"Rules with requests in the last 10 seconds, the most limited first."`
+	Rules       []RuleRates `json:"rules" nullable:"false" doc:"Rules with requests in the last 10 seconds, those that reject most first."`
 	Problem     string      `json:"problem,omitempty" doc:"Why the answer has the numbers of this server only, or not of all servers."`
 }
 
@@ -75,9 +75,20 @@ type DifferingRevisions struct {
 	Revisions []int64 `json:"revisions" nullable:"false" doc:"The revisions in effect, in ascending order."`
 }
 
+// LostServer is a server that ended without leaving the fleet: it was killed, or cannot reach
+// Redis.
+type LostServer struct {
+	ID         string    `json:"id" doc:"Its random id."`
+	Name       string    `json:"name" doc:"The name of its host."`
+	Version    string    `json:"version,omitempty" doc:"The version of its build."`
+	LostAt     time.Time `json:"lostAt" doc:"When its last heartbeat ended: some seconds after it was sent."`
+	ShownUntil time.Time `json:"shownUntil" doc:"Until when it is in this list: 15 minutes later."`
+}
+
 // Fleet is all servers that share Redis.
 type Fleet struct {
-	Servers   []Server             `json:"servers" nullable:"false" doc:"The servers by name."`
+	Servers   []Server             `json:"servers" nullable:"false" doc:"The live servers by name: their heartbeats have not ended."`
+	Lost      []LostServer         `json:"lost" nullable:"false" doc:"Servers lost in the last 15 minutes, newest first, at most 100."`
 	Total     Rates                `json:"total" doc:"The sum of their rates."`
 	Differing []DifferingRevisions `json:"differing" nullable:"false" doc:"Rule sets that are not at the same revision on all servers."`
 	Problem   string               `json:"problem,omitempty" doc:"Why the answer has this server only, or not all servers."`

@@ -59,7 +59,7 @@ func TestOperator_Edit(t *testing.T) {
 		}
 
 		heads, err := op.Revisions(ctx, []string{"mine", "yours"})
-		if err != nil || len(heads) != 1 || heads["mine"] != (rules.Head{Revision: 4}) {
+		if err != nil || len(heads) != 1 || heads["mine"].Current() != 4 {
 			t.Errorf("the heads are %+v (%v)", heads, err)
 		}
 		list, err := op.List(ctx, "", 10)

@@ -100,6 +100,16 @@ func (d *Direct) ListOverrides(ctx context.Context, ruleSet, after string, limit
 	return source.ListOverrides(ctx, ruleSet, after, limit)
 }
 
+// countOverrides returns the length of the first page of the overrides of a rule set.
+func (d *Direct) countOverrides(ctx context.Context, ruleSet string) (int, error) {
+	source, err := d.overrides()
+	if err != nil {
+		return 0, nil //nolint:nilerr // a source without overrides has none
+	}
+	page, err := source.ListOverrides(ctx, ruleSet, "", rules.MaxPage)
+	return len(page.Overrides) + len(page.Damaged), err
+}
+
 // Override implements [Operator].
 func (d *Direct) Override(ctx context.Context, ruleSet, id string) (rules.Override, error) {
 	source, err := d.overrides()
@@ -109,7 +119,7 @@ func (d *Direct) Override(ctx context.Context, ruleSet, id string) (rules.Overri
 	return source.Override(ctx, ruleSet, id)
 }
 
-// PutOverrides implements [Operator].
+// PutOverrides implements [Operator]. If a part of the changes was made before an error, it returns both.
 func (d *Direct) PutOverrides(ctx context.Context, ruleSet string, changes []rules.Override, dryRun bool) (*OverridesChanged, error) {
 	source, err := d.overrides()
 	if err != nil {
@@ -139,7 +149,8 @@ func (d *Direct) PutOverrides(ctx context.Context, ruleSet string, changes []rul
 	for part := range slices.Chunk(changes, rules.MaxPage) {
 		if done.Revision, err = source.PutOverrides(ctx, ruleSet, part); err != nil {
 			if written > 0 {
-				err = fmt.Errorf("%w (%d of %d were written before)", err, written, len(changes))
+				done.IDs = done.IDs[:written]
+				return done, fmt.Errorf("%w (%d of %d were written before)", err, written, len(changes))
 			}
 			return nil, err
 		}
@@ -164,9 +175,9 @@ func removeEnded(ctx context.Context, source rules.OverrideEditor, ruleSet strin
 	var ended []rules.Override
 	for _, o := range page.Overrides {
 		if !o.Until.IsZero() && time.Since(o.Until) > keepEnded {
-			ended = append(ended, rules.Override{
-				RuleSetID: ruleSet, RuleID: o.RuleID, Identity: o.Identity, Author: "fluxgate", Revision: o.Revision, Deleted: true,
-			})
+			deletion := o.Deletion("fluxgate")
+			deletion.Revision = o.Revision
+			ended = append(ended, deletion)
 		}
 	}
 	if len(ended) == 0 {

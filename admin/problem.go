@@ -88,7 +88,7 @@ func ProblemOf(err error) *Problem {
 		return wrong.problem()
 	case errors.As(err, &moved):
 		return NewProblem(http.StatusPreconditionFailed, KindConflict, err.Error())
-	case errors.As(err, &unfit), errors.Is(err, rules.ErrNoOverrides):
+	case errors.As(err, &unfit), errors.Is(err, rules.ErrNoOverrides), errors.Is(err, ErrLost):
 		return NewProblem(http.StatusConflict, KindConflict, err.Error())
 	case errors.Is(err, fluxgate.ErrNoRule):
 		p := NewProblem(http.StatusNotFound, KindNotFound, err.Error())

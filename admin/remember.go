@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -9,7 +10,8 @@ import (
 )
 
 // rememberFor is how long a version is kept: long enough to page through it. It must
-// be short, because a source that was emptied counts from 1 again, with other content.
+// be short: a source that was emptied counts from 1 again, and a former revision is known by
+// its number only.
 const rememberFor = 10 * time.Second
 
 // Remembering returns an editor that keeps the last two versions read in memory for some
@@ -35,21 +37,23 @@ func (r *remembering) Load(ctx context.Context, id string) (*rules.Version, erro
 	if err != nil {
 		return nil, err
 	}
-	return r.recall(id, heads[id].Revision, func() (*rules.Version, error) { return r.Editor.Load(ctx, id) })
+	return r.recall(id, heads[id], func() (*rules.Version, error) { return r.Editor.Load(ctx, id) })
 }
 
 // Version implements [rules.Editor].
 func (r *remembering) Version(ctx context.Context, id string, revision int64) (*rules.Version, error) {
-	return r.recall(id, revision, func() (*rules.Version, error) { return r.Editor.Version(ctx, id, revision) })
+	return r.recall(id, rules.Head{Revision: revision}, func() (*rules.Version, error) { return r.Editor.Version(ctx, id, revision) })
 }
 
-// recall returns a version from memory, or reads it.
-func (r *remembering) recall(id string, revision int64, read func() (*rules.Version, error)) (*rules.Version, error) {
+// recall returns a version from memory, or reads it. A head may have no commit.
+func (r *remembering) recall(id string, head rules.Head, read func() (*rules.Version, error)) (*rules.Version, error) {
 	r.mu.Lock()
 	last := r.last
 	r.mu.Unlock()
 	for _, known := range last {
-		if v := known.version; v != nil && v.RuleSetID == id && v.Revision == revision && time.Since(known.at) < rememberFor {
+		v := known.version
+		if v != nil && v.RuleSetID == id && v.Revision == head.Revision && cmp.Or(head.Commit, v.Commit) == v.Commit &&
+			time.Since(known.at) < rememberFor {
 			return v, nil
 		}
 	}

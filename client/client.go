@@ -179,6 +179,8 @@ func (c *Client) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual i
 		return store.Settlement{}, nil
 	case actual < 0:
 		return store.Settlement{}, fmt.Errorf("%w: it cannot be negative", fluxgate.ErrCost)
+	case actual > store.MaxCost:
+		return store.Settlement{}, fmt.Errorf("%w: at most %d is possible", fluxgate.ErrCost, int64(store.MaxCost))
 	case c.token(receipt) == "" && c.config.Fallback != nil:
 		return c.config.Fallback.Settle(ctx, receipt, actual)
 	}

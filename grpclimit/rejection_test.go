@@ -170,7 +170,7 @@ func TestHeaders_Values(t *testing.T) {
 		conn := limited(t, new(echo), newEngine(t, []rules.Rule{perHour("orders", 2)}))
 		for i, want := range []metadata.MD{
 			{"x-ratelimit-remaining": {"1"}, "ratelimit": {`"orders.hour";r=1;t=1800`}},
-			{"x-ratelimit-remaining": {"0"}, "ratelimit": {`"orders.hour";r=0;t=3600`}},
+			{"x-ratelimit-remaining": {"0"}, "ratelimit": {`"orders.hour";r=0;t=1800`}},
 			{"x-ratelimit-remaining": {"0"}, "ratelimit": {`"orders.hour";r=0;t=1800`}},
 		} {
 			a := invoke(t.Context(), conn, method, "hello")

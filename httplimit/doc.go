@@ -28,11 +28,13 @@
 //	X-RateLimit-Remaining: 950
 //	X-RateLimit-Reset: 1700000003                              unix seconds: when it is full
 //	RateLimit-Policy: "rule-1.per-minute";q=1000;w=60          one entry for each limit
-//	RateLimit: "rule-1.per-minute";r=950;t=3
+//	RateLimit: "rule-1.per-minute";r=950;t=1
 //
 // The last two are those of the IETF's draft-ietf-httpapi-ratelimit-headers:
-// q tokens every w seconds; r tokens remain for the next t seconds.
-// In a rejection t is at most Retry-After. Limits of shadow rules are not shown.
+// q requests every w seconds; r remain, and there are more in t seconds. A name has a slash if
+// the id of the rule or the label has a dot. Without t the limit is full, or counts concurrent
+// requests, or Retry-After is sooner; t is 0 if the limit fills in less than a second. Limits of
+// tokens and money, for which the draft has no unit, and of shadow rules are not shown.
 // There are at most 8 entries, including the binding limit. Behind several
 // middlewares the X-RateLimit headers are those of the tightest, or of the one that
 // rejects, and the lists have a line of each.

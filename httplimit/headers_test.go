@@ -15,6 +15,7 @@ import (
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/store"
+	"github.com/fluxgate/fluxgate/store/memstore"
 )
 
 // policies are the entries of the two lists of a response, checked with a
@@ -38,8 +39,8 @@ func policies(t testing.TB, h http.Header) []string {
 	return all
 }
 
-// list parses one list: strings, each with two parameters that are integers of
-// at least 0.
+// list parses one list: strings, each with one or two parameters that are integers of at least
+// 0. One that is left out is "none".
 func list(t testing.TB, lines []string, first, second string) []string {
 	t.Helper()
 	if len(lines) == 0 {
@@ -52,13 +53,19 @@ func list(t testing.TB, lines []string, first, second string) []string {
 	var all []string
 	for _, member := range parsed {
 		item := member.(httpsfv.Item)
-		if names := item.Params.Names(); !slices.Equal(names, []string{first, second}) {
+		names := item.Params.Names()
+		if !slices.Equal(names, []string{first, second}) && !slices.Equal(names, []string{first}) {
 			t.Errorf("%v has the parameters %v", item.Value, names)
 		}
 		a, _ := item.Params.Get(first)
 		b, _ := item.Params.Get(second)
-		if a.(int64) < 0 || b.(int64) < 0 || second == "w" && b.(int64) == 0 {
+		if b == nil {
+			b = "none"
+		} else if b.(int64) < 0 || second == "w" && b.(int64) == 0 {
 			t.Errorf("%v has %s=%v and %s=%v", item.Value, first, a, second, b)
+		}
+		if a.(int64) < 0 {
+			t.Errorf("%v has %s=%v", item.Value, first, a)
 		}
 		all = append(all, fmt.Sprintf("%s %v/%v", item.Value.(string), a, b))
 	}
@@ -80,13 +87,13 @@ func TestHeaders_StructuredFields(t *testing.T) {
 	}{
 		{"a band with a label", perHour("rule-1", 1000), []string{"rule-1.hour 1000/3600 999/4"}},
 		{"bands without labels", rules.Rule{ID: "R_2.x", Bands: []rules.Band{rules.PerSecond(10), rules.PerDay(100)}},
-			[]string{"R_2.x.10-per-1s 10/1 9/1", "R_2.x.100-per-1d 100/86400 99/864"}},
+			[]string{"R_2.x/10-per-1s 10/1 9/1", "R_2.x/100-per-1d 100/86400 99/864"}},
 		{"a window is the time in which the whole quota comes back", rules.Rule{ID: "r", Bands: []rules.Band{{Label: "b", Capacity: 100, RefillTokens: 10, Refill: time.Second}}},
 			[]string{"r.b 100/10 99/1"}},
 		{"a window that is no whole number of seconds is rounded up", rules.Rule{ID: "r", Bands: []rules.Band{{Label: "b", Capacity: 10, RefillTokens: 3, Refill: time.Second}}},
 			[]string{"r.b 10/4 9/1"}},
-		{"a window below a second is a second", rules.Rule{ID: "r", Bands: []rules.Band{{Capacity: 10, Refill: 100 * time.Millisecond}}},
-			[]string{"r.10-per-100ms 10/1 9/1"}},
+		{"less than a second cannot be written", rules.Rule{ID: "r", Bands: []rules.Band{{Capacity: 10, Refill: 100 * time.Millisecond}}},
+			[]string{"r.10-per-100ms 10/none 9/0"}},
 		{"a year", rules.Rule{ID: "r", Bands: []rules.Band{{Label: "b", Capacity: 1, Refill: year}}},
 			[]string{"r.b 1/31622400 0/31622400"}},
 		{"numbers that structured fields do not have", rules.Rule{ID: "r", Bands: []rules.Band{{Label: "b", Capacity: 2_000_000_000_000_000, RefillTokens: 1_000_000_000, Refill: time.Second}}},
@@ -252,7 +259,7 @@ func TestHeaders_ChangedRule(t *testing.T) {
 	}
 	current := new(switching)
 	handler := newLimit(t, current)(hello)
-	for i, want := range []string{"r.hour 10/3600 9/360", "r.hour 20/3600 19/180", "r.hour 10/3600 8/720"} {
+	for i, want := range []string{"r.hour 10/3600 9/360", "r.hour 20/3600 19/180", "r.hour 10/3600 8/360"} {
 		current.Limiter = limiters[i%2]
 		if got := policies(t, record(handler, get("/")).Header); !slices.Equal(got, []string{want}) {
 			t.Errorf("told %q, want %q", got, want)
@@ -343,5 +350,71 @@ func TestHeaders_UndecidedBands(t *testing.T) {
 	}
 	if got := xHeaders(response.Header)[0]; got != "20" {
 		t.Errorf("X-RateLimit-Limit is %s", got)
+	}
+}
+
+// A client that never uses more than r before t is as fast as the limit, and pauses no longer than it
+// takes until there is more.
+func TestHeaders_ObedientClient(t *testing.T) {
+	for _, c := range []struct {
+		band  rules.Band
+		want  int // of what the limit admits in ten minutes
+		pause time.Duration
+	}{
+		{rules.Band{Capacity: 1_000, RefillTokens: 16, Refill: time.Second}, 16 * 600, time.Second},
+		{rules.Band{Capacity: 16, Refill: time.Second}, 16 * 600, time.Second},
+		{rules.Band{Capacity: 1, Refill: 62_500 * time.Microsecond}, 16 * 600, time.Second},
+		{rules.Band{Capacity: 100, Refill: time.Minute}, 1_000, time.Second},
+		{rules.Band{Kind: rules.SlidingWindow, Capacity: 100, Refill: time.Minute}, 900, 64 * time.Second},
+		{rules.Band{Kind: rules.Quota, Capacity: 30, Period: "minute"}, 270, time.Minute},
+	} {
+		now := time.Unix(1_700_000_000, 123_457_000)
+		store := fluxgate.Must(memstore.New(memstore.Config{Clock: func() time.Time { return now }}))
+		set := fluxgate.Must(rules.NewSet("api", rules.Rule{ID: "r", Bands: []rules.Band{c.band}}))
+		handler := newLimit(t, fluxgate.Must(fluxgate.New(store, fluxgate.Static(set), fluxgate.WithRuleSet("api"))))(hello)
+		begin, admitted, rejected, pause := now, 0, 0, time.Duration(0)
+		for left, until := int64(1), now; now.Sub(begin) < 10*time.Minute; now = now.Add(62_500 * time.Microsecond) {
+			for range 40 { // it has much to do
+				if left == 0 && now.Before(until) {
+					break
+				}
+				response := record(handler, get("/"))
+				if response.StatusCode != http.StatusOK {
+					rejected++
+					break
+				}
+				admitted++
+				var after int64
+				if n, err := fmt.Sscanf(list(t, response.Header["Ratelimit"], "r", "t")[0], "r."+c.band.Name()+" %d/%d", &left, &after); n != 2 {
+					t.Fatal(err)
+				}
+				until = now.Add(time.Duration(after) * time.Second)
+				if left == 0 {
+					pause = max(pause, until.Sub(now))
+				}
+			}
+		}
+		if admitted < c.want || pause > c.pause {
+			t.Errorf("%s: %d were admitted in ten minutes, %d rejected, with pauses of %v; want %d and %v", c.band.Name(), admitted, rejected, pause, c.want, c.pause)
+		}
+	}
+}
+
+// Limits of other units than the registered ones are left out: clients would take the numbers
+// for requests. Concurrent requests have no time at which more is left.
+func TestHeaders_Units(t *testing.T) {
+	list := []rules.Rule{
+		{ID: "tokens", Cost: rules.MeasureTokens, Bands: []rules.Band{
+			{Label: "minute", Capacity: 1_000_000, Refill: time.Minute}, {Label: "slots", Kind: rules.Concurrency, Capacity: 3, Hold: time.Minute},
+		}},
+		{ID: "requests", Bands: []rules.Band{rules.PerMinute(10)}},
+	}
+	h := record(newLimit(t, newEngine(t, list))(hello), get("/")).Header
+	for name, want := range map[string]string{
+		"Ratelimit": `"requests.10-per-1m";r=9;t=6, "tokens.slots";r=2`, "Ratelimit-Policy": `"requests.10-per-1m";q=10;w=60, "tokens.slots";q=3;qu="concurrent-requests"`,
+	} {
+		if got := h.Get(name); got != want {
+			t.Errorf("%s is %s, want %s", name, got, want)
+		}
 	}
 }

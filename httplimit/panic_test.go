@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/httplimit"
@@ -80,6 +81,36 @@ func TestHook_Panic(t *testing.T) {
 		})
 	}
 }
+
+// A request that is not served because an observer panics holds nothing.
+func TestHook_PanicGivesBack(t *testing.T) {
+	slot := rules.Band{Label: "slot", Kind: rules.Concurrency, Capacity: 1, Hold: time.Hour}
+	engine := newEngine(t, []rules.Rule{{ID: "r", Bands: []rules.Band{slot}}, perHour("tokens", 10)})
+	for _, value := range []any{"secret", http.ErrAbortHandler} {
+		observer := panickyWith{value}
+		limited := newLimit(t, engine, httplimit.WithObserver(observer))(hello)
+		func() {
+			defer func() { _ = recover() }()
+			record(limited, get("/"))
+		}()
+		d, err := engine.Check(t.Context(), &fluxgate.Request{Peek: true})
+		if err != nil || !d.Allowed {
+			t.Errorf("after a panic of %v the next request is %+v, %v", value, d, err)
+		}
+		for b := range d.Bands() {
+			if b.Remaining != b.Limit {
+				t.Errorf("after a panic of %v rule %s has %d of %d left", value, b.Rule.ID, b.Remaining, b.Limit)
+			}
+		}
+	}
+}
+
+// panickyWith panics with a value when a request is decided.
+type panickyWith struct{ value any }
+
+func (p panickyWith) Decided(*http.Request, *fluxgate.Decision) { panic(p.value) }
+func (panickyWith) Skipped(*http.Request)                       {}
+func (panickyWith) Failed(*http.Request, error)                 {}
 
 // A panic error has the value and the stack.
 func TestPanicError_Text(t *testing.T) {

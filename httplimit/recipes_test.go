@@ -3,6 +3,7 @@ package httplimit_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -33,7 +34,7 @@ func limitLogins(buckets store.Store, login http.Handler) http.Handler {
 		rules.Rule{ID: "per-account", Scope: rules.ScopeUser, Bands: []rules.Band{rules.PerMinute(1).Burst(5)}}))
 	limit := fluxgate.Must(httplimit.New(fluxgate.Must(fluxgate.New(buckets, fluxgate.Static(set))),
 		httplimit.WithUserFunc(func(r *http.Request) string { return strings.ToLower(r.PostFormValue("account")) })))
-	return limit(login)
+	return http.MaxBytesHandler(limit(login), 16<<10) // the body is read before the decision
 }
 
 func TestLogins(t *testing.T) {
@@ -131,6 +132,56 @@ func TestLogins_Address(t *testing.T) {
 	}
 	if codes[http.StatusNotFound] != 10 || codes[http.StatusTooManyRequests] != 2 {
 		t.Errorf("12 accounts from one address: %v", codes)
+	}
+}
+
+// countingReader counts the bytes that are read.
+type countingReader struct {
+	io.Reader
+	read int
+}
+
+func (c *countingReader) Read(b []byte) (int, error) {
+	n, err := c.Reader.Read(b)
+	c.read += n
+	return n, err
+}
+
+// zeros is an endless file.
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) {
+	clear(b)
+	return len(b), nil
+}
+
+// A large form is not read to its end or written to disk, and counts by address.
+func TestLogins_LargeBody(t *testing.T) {
+	folder := t.TempDir()
+	t.Setenv("TMPDIR", folder)
+	buckets := fluxgate.Must(memstore.New(memstore.Config{Clock: func() time.Time { return time.Unix(0, 0) }}))
+	defer buckets.Close()
+	handler := limitLogins(buckets, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Error(w, r.PostFormValue("account"), http.StatusUnauthorized)
+	}))
+	codes := map[int]int{}
+	for range 12 {
+		const form = "--x\r\nContent-Disposition: form-data; name=\"account\"\r\n\r\nada\r\n" +
+			"--x\r\nContent-Disposition: form-data; name=\"file\"; filename=\"file\"\r\n\r\n"
+		body := &countingReader{Reader: io.MultiReader(strings.NewReader(form), io.LimitReader(zeros{}, 48<<20))}
+		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/login", body)
+		r.Header.Set("Content-Type", "multipart/form-data; boundary=x")
+		handler.ServeHTTP(w, r)
+		codes[w.Code]++
+		if body.read > 64<<10 || strings.Contains(w.Body.String(), "ada") {
+			t.Errorf("%d bytes are read, and the answer is %d %s", body.read, w.Code, w.Body)
+		}
+	}
+	if codes[http.StatusUnauthorized] == 0 || codes[http.StatusTooManyRequests] == 0 || len(codes) != 2 {
+		t.Errorf("12 large forms from one address: %v", codes)
+	}
+	if files, err := os.ReadDir(folder); err != nil || len(files) > 0 {
+		t.Errorf("%d files are written (%v)", len(files), err)
 	}
 }
 

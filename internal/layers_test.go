@@ -25,7 +25,7 @@ var layers = [][]string{
 	{"server/access", "server/audit", "server/insight", "server/warnings", "console"},
 	{"server/config", "server/receipt", "server/slots"},
 	{"httplimit/limittest", "internal/chaos", "internal/model", "internal/simulate", "internal/upgrade"},
-	{"httplimit", "grpclimit", "promlimit", "client", "admin"},
+	{"httplimit", "grpclimit", "promlimit", "client", "admin", "internal/model/redissim"},
 	{"internal/middleware", "internal/meter"},
 	{"rules/reload"},
 	{"rules/rulestest"},
@@ -36,11 +36,12 @@ var layers = [][]string{
 	{"store/redisstore", "store/lease", "store/storetest", "clientip"},
 	{""}, // the root package: the engine
 	{"store/memstore"},
-	{"store/bucketmath", "internal/rulecontent"},
+	{"store/bucketmath", "internal/rulecontent", "internal/unsent", "internal/warning"},
 	{"rules", "store"},
 	{"internal/ideal", "internal/testenv/frontproxy", "internal/testenv/xdsserver"},
-	{"internal/match", "internal/bucket", "internal/amount", "internal/testenv", "internal/secret", "internal/yamltree", "internal/redislog", "internal/redissub", "internal/redisuri"},
+	{"internal/match", "internal/bucket", "internal/amount", "internal/testenv", "internal/strictjson", "internal/yamltree", "internal/redislog", "internal/redissub", "internal/redisuri"},
 	{"internal/background", "internal/deadline", "internal/keyfield", "internal/logthrottle", "internal/snapshotmap", "internal/netset", "internal/pendingids", "internal/syntax", "internal/printable", "internal/spelling", "internal/period", "internal/tlsfiles", "internal/calendar"},
+	{"internal/secret"},
 }
 
 // layerOf is the layer that names a package, or else the folder nearest to it.

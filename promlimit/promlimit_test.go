@@ -97,7 +97,7 @@ func TestCollector_AsServer(t *testing.T) {
 		}
 	}
 	for line := range want {
-		for _, other := range []string{"fluxgate_build", "go_", "process_", "promhttp"} {
+		for _, other := range []string{"fluxgate_build", "fluxgate_withdrawn_decisions", "go_", "process_", "promhttp"} {
 			if strings.HasPrefix(strings.TrimPrefix(strings.TrimPrefix(line, "# HELP "), "# TYPE "), other) {
 				service[line] = true
 			}

@@ -142,7 +142,7 @@ func (b Band) id(position int) uint32 {
 	return h.Sum32()>>8 | 1<<23
 }
 
-// Exact converts a band of the rule, or a share of it, at its position.
+// Exact converts a band of the rule at its position.
 func (r *Rule) Exact(b Band, position int) (bucket.Band, error) {
 	exact, err := b.Exact(position)
 	if r.CountRefused {

@@ -53,6 +53,9 @@ func CheckSize(document []byte) error {
 // Encode returns the JSON of a rule set for an editor to keep, and the rule set
 // decoded from it, because the caller can still change attributes of its own.
 func Encode(set *Set) (own *Set, document []byte, err error) {
+	if set == nil {
+		return nil, nil, &ValidationError{Problems: []Problem{{Code: CodeRequired, Message: "a rule set is required"}}}
+	}
 	if document, err = json.Marshal(set); err != nil {
 		return nil, nil, fmt.Errorf("writing a rule set as JSON: %w", err)
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/fluxgate/fluxgate/internal/amount"
 	"github.com/fluxgate/fluxgate/internal/bucket"
+	"github.com/fluxgate/fluxgate/internal/keyfield"
 	"github.com/fluxgate/fluxgate/internal/printable"
 )
 
@@ -36,7 +37,8 @@ type Override struct {
 	RuleID    string
 	// Identity has the value of each part of the rule's key, by the names of
 	// [Rule.KeyFields]: ip, userId, apiKey and so on. It is empty for [ScopeGlobal]. An API
-	// key is kept as its digest.
+	// key is kept as its digest, and so are headers and attributes whose names suggest a
+	// secret, such as header:Authorization.
 	Identity map[string]string
 	// Times multiplies the capacities and refills of the rule, or Bands replace its bands:
 	// they differ from them in Capacity and RefillTokens only.
@@ -52,18 +54,30 @@ type Override struct {
 	// override that was deleted.
 	Revision int64
 	Deleted  bool
+
+	// id is that of an override as it is stored, if its identity has a secret beside an API
+	// key: builds that stored such values in the clear made the id of them.
+	id string
+}
+
+// Deletion returns the change that deletes the override, at any revision.
+func (o *Override) Deletion(author string) Override {
+	return Override{RuleSetID: o.RuleSetID, RuleID: o.RuleID, Identity: o.Identity, Author: author, Deleted: true, id: o.id}
 }
 
 // Overrides is a source that has overrides too. To read all of them, read the revision, then
 // the list, and then the changes since that revision.
 type Overrides interface {
 	// OverrideRevisions returns the revisions of the last changes of overrides of rule sets,
-	// in one small read. A rule set that never had one is not in the result.
+	// in one small read. A rule set that never had one is not in the result. The first
+	// revision of a rule set is not 1 but made of the time, and the one before it counts as
+	// forgotten: a source that has lost its data must not number other overrides alike.
 	OverrideRevisions(ctx context.Context, ruleSets []string) (map[string]int64, error)
 	// OverrideChanges returns the overrides of a rule set that changed after a revision, in
 	// the order of their revisions, at most [PageSize]. Deleted ones are among them, without
 	// numbers. The error is [ErrOverridesLost] if deletions after that revision were
-	// forgotten, or if the source never had that revision: read all of them.
+	// forgotten, or if the source never had that revision: read all of them. After 0 all are
+	// changes, and none is lost.
 	OverrideChanges(ctx context.Context, ruleSet string, after int64, limit int) (OverridePage, error)
 	// Override returns the override with an id, or [ErrNotFound].
 	Override(ctx context.Context, ruleSet, id string) (Override, error)
@@ -96,14 +110,16 @@ func (p *OverridePage) Add(id string, o Override, err error) {
 	p.Damaged[id] = err
 }
 
-// OverrideEditor is where overrides can be written.
+// OverrideEditor is where overrides can be written. If it is an [Editor] too, the overrides of a rule
+// set are deleted with it: a rule set that is put later under the same id, or restored, has none.
 type OverrideEditor interface {
 	Overrides
 	// PutOverrides writes overrides of a rule set, at most [MaxPage] different ones, and
 	// deletes those that are Deleted. A change with a Revision is for an override at this
 	// revision, and one with -1 for an override that does not exist. If one is not, the error
-	// is an [*OverrideConflictError], and nothing is written. The source sets At. It returns
-	// the last revision of the rule set's overrides.
+	// is an [*OverrideConflictError], and nothing is written. For a rule set that was deleted the
+	// error is [ErrNotFound]. The source sets At. It returns the last revision of the rule set's
+	// overrides.
 	PutOverrides(ctx context.Context, ruleSet string, changes []Override) (revision int64, err error)
 }
 
@@ -209,6 +225,9 @@ func (r *Rule) Overridden(times Times, bands []Band) ([]Band, error) {
 
 // ID names the override by its rule and identity: 32 hexadecimal digits.
 func (o *Override) ID() string {
+	if o.id != "" {
+		return o.id
+	}
 	var text []byte
 	write := func(s string) { text = append(append(strconv.AppendInt(text, int64(len(s)), 10), ':'), s...) }
 	write(o.RuleID)
@@ -230,8 +249,8 @@ func (o *Override) Position() string {
 	return fmt.Sprintf("%016x%s", end, o.ID())
 }
 
-// Check returns an error for an override that no rule could have, and replaces an API key by
-// its digest. Whether it fits its rule is checked by the engine.
+// Check returns an error for an override that no rule could have, and replaces secrets of its
+// identity by their digests. Whether it fits its rule is checked by the engine.
 func (o *Override) Check() error {
 	switch {
 	case !ValidID(o.RuleSetID) || !ValidID(o.RuleID):
@@ -262,17 +281,38 @@ func (o *Override) Check() error {
 			return fmt.Errorf("the values of an identity must have 1 to %d bytes of UTF-8, and %d together", maxValueLength, maxIdentity)
 		}
 	}
-	if key, ok := o.Identity["apiKey"]; ok {
-		if wrong := wrongAPIKey(key); wrong != "" {
-			return errors.New("the API key of an identity " + wrong)
-		}
-		o.Identity = maps.Clone(o.Identity)
-		o.Identity["apiKey"] = DigestAPIKey(key)
+	if err := o.digestSecrets(); err != nil {
+		return err
 	}
 	if err := checkWords("author", o.Author, maxAuthor, ""); err != nil {
 		return err
 	}
 	return checkWords("reason", o.Reason, maxComment, "\n\t")
+}
+
+// digestSecrets replaces the secrets of the identity by their digests.
+func (o *Override) digestSecrets() error {
+	digests := map[string]string{}
+	for name, value := range o.Identity {
+		if !isSecret(name) {
+			continue
+		}
+		if wrong := wrongAPIKey(value); wrong != "" {
+			return fmt.Errorf("the %s of an identity %s", printable.Quote(name), wrong)
+		}
+		digests[name] = DigestAPIKey(value)
+	}
+	if len(digests) > 0 {
+		o.Identity = maps.Clone(o.Identity)
+		maps.Copy(o.Identity, digests)
+	}
+	return nil
+}
+
+// isSecret reports whether a part of an identity is kept as its digest.
+func isSecret(part string) bool {
+	f, ok := keyfield.Parse(part)
+	return ok && f.Secret()
 }
 
 // OverrideDocument is an [Override] as JSON.
@@ -307,10 +347,15 @@ func (o *Override) Document() OverrideDocument {
 func (o Override) MarshalJSON() ([]byte, error) { return json.Marshal(o.Document()) }
 
 // DecodeOverride reads an override from a tree of maps, lists and scalars, and checks it. It
-// ignores unknown fields.
-func DecodeOverride(doc map[string]any) (Override, error) {
+// ignores unknown fields: a later version may have stored it.
+func DecodeOverride(doc map[string]any) (Override, error) { return decodeOverride(doc, true) }
+
+// ReadOverride is [DecodeOverride] for what people write: unknown fields are errors.
+func ReadOverride(doc map[string]any) (Override, error) { return decodeOverride(doc, false) }
+
+func decodeOverride(doc map[string]any, lenient bool) (Override, error) {
 	var found problems
-	in := &object{reporter: reporter{found: &found}, fields: doc, lenient: true}
+	in := &object{reporter: reporter{found: &found}, fields: doc, lenient: lenient}
 	o := Override{
 		RuleSetID: in.text("ruleSetId"), RuleID: in.text("ruleId"), Identity: map[string]string{},
 		Times: read(in, "times", "a number", decodeTimes), Until: in.moment("until"), Reason: in.text("reason"),
@@ -320,7 +365,7 @@ func DecodeOverride(doc map[string]any) (Override, error) {
 		for name := range identity.fields {
 			if value, ok := identity.fields[name].(string); ok {
 				o.Identity[name] = value
-			} else { // which is not shown: it may be an API key
+			} else { // which is not shown: it may be a secret
 				identity.at(name).add(CodeWrongType, "must be a string")
 			}
 		}
@@ -328,11 +373,26 @@ func DecodeOverride(doc map[string]any) (Override, error) {
 	for _, b := range in.objects("bands", bucket.MaxBands) {
 		o.Bands = append(o.Bands, decodeBand(b, ""))
 	}
+	id := in.get("id") // which is made of the rest
+	in.refuseUnknown()
 	if err := found.err(o.RuleSetID); err != nil {
 		return o, err
 	}
-	err := o.Check() // which replaces an API key
+	if id, ok := id.(string); ok && lenient && o.hasOtherSecret() {
+		o.id = id
+	}
+	err := o.Check() // which replaces secrets
 	return o, err
+}
+
+// hasOtherSecret reports whether the identity has a secret beside an API key.
+func (o *Override) hasOtherSecret() bool {
+	for name := range o.Identity {
+		if name != "apiKey" && isSecret(name) {
+			return true
+		}
+	}
+	return false
 }
 
 func decodeTimes(value any) (Times, bool) {

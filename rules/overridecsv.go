@@ -21,7 +21,7 @@ var overrideColumns = []string{"rule", "times", "bands", "until", "reason"}
 // times or bands (as JSON), until (such as 2027-01-31T00:00:00Z), reason, and a column for each
 // part of an identity, such as userId or attr:tenant. An empty field is not set.
 //
-// The error names a line and a column. It shows no values, which may be API keys.
+// The error names a line and a column. It shows no values, which may be secrets.
 func ParseOverrides(r io.Reader, ruleSet string) (all []Override, err error) {
 	in := csv.NewReader(r)
 	columns, err := in.Read()
@@ -79,7 +79,7 @@ func parseOverride(columns, fields []string, ruleSet string) (o Override, err er
 			return o, fmt.Errorf("column %s: %w", columns[i], err)
 		}
 	}
-	err = o.Check() // which replaces an API key
+	err = o.Check() // which replaces secrets
 	return o, err
 }
 

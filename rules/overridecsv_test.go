@@ -61,7 +61,7 @@ func TestParseOverrides_Problems(t *testing.T) {
 		"rule,bands\na,[1]\n":                               "line 2: column bands: bands[0] is not valid",
 		"rule,bands\na,\"[{\"\"refill\"\":\"\"1s\"\"}]\"\n": "bands[0].capacity: must be at least 1",
 		"rule,times\n,1\n":                                  "line 2: an override needs a valid rule set and rule",
-		"rule,times,apiKey\na,1,sha256:0123\n":              "line 2: the API key of an identity must",
+		"rule,times,apiKey\na,1,sha256:0123\n":              "line 2: the \"apiKey\" of an identity must",
 	} {
 		got, err := rules.ParseOverrides(strings.NewReader(text), "api")
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") || got != nil {

@@ -1,34 +1,43 @@
 package rules
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/fluxgate/fluxgate/internal/bucket"
+	"github.com/fluxgate/fluxgate/internal/strictjson"
 )
 
 // Parse reads a rule set from JSON: an id and its rules in the shape of
-// the control plane. Unknown fields are errors. Like [NewSet] it reports
-// all problems at once.
+// the control plane. Unknown fields, duplicate names and missing rules are errors: [] is a
+// rule set without rules. Like [NewSet] it reports all problems at once.
 func Parse(data []byte) (*Set, error) {
-	if n := countValues(data); n > maxValues {
-		return nil, fmt.Errorf("reading a rule set: it has more than %d values", maxValues)
-	}
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.UseNumber()
-	var doc map[string]any
-	if err := dec.Decode(&doc); err != nil {
+	doc, err := ReadObject(data)
+	if err != nil {
 		return nil, fmt.Errorf("reading a rule set: %w", err)
 	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("reading a rule set: unexpected data after the JSON value")
-	}
 	return DecodeSet(doc)
+}
+
+// ReadObject reads a JSON object that is a part of rules or overrides, with numbers as
+// [json.Number]. Duplicate names are a [*ValidationError]; other errors name a line and a column.
+func ReadObject(data []byte) (map[string]any, error) {
+	if n := countValues(data); n > maxValues {
+		return nil, fmt.Errorf("it has more than %d values", maxValues)
+	}
+	doc, err := strictjson.Object(data)
+	var twice *strictjson.DuplicateError
+	if !errors.As(err, &twice) {
+		return doc, err
+	}
+	invalid := &ValidationError{}
+	invalid.RuleSetID, _ = doc["id"].(string)
+	for _, d := range twice.Names {
+		invalid.Problems = append(invalid.Problems, Problem{Code: CodeDuplicate, Path: d.Path, Message: d.Message})
+	}
+	return nil, invalid
 }
 
 // maxValues bounds the memory that a document needs: a short text can be a large
@@ -79,6 +88,10 @@ func decodeSet(top *object) (*Set, error) {
 	top.found = &found
 	id := top.text("id")
 	tables := decodeCostTables(top)
+	if top.get("rules") == nil {
+		// A document that ends after the id must not delete every rule.
+		top.at("rules").add(CodeRequired, "is required: write [] for a rule set without rules")
+	}
 	var rules []Rule
 	for _, o := range top.objects("rules", MaxRules) {
 		rules = append(rules, decodeRule(o))

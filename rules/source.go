@@ -40,6 +40,10 @@ type Reconciler interface {
 	// regularly for each rule set in use. It reports whether it made a
 	// revision. After an error the current revision stays in effect.
 	Reconcile(ctx context.Context, id string) (imported bool, err error)
+	// Unimported returns which of these rule sets may have content that was never
+	// imported, in one small read. Callers can invent ids: Reconcile is not called for
+	// one that has no revision unless it is among them.
+	Unimported(ctx context.Context, ids []string) ([]string, error)
 }
 
 // Head is the current revision of a rule set.
@@ -50,6 +54,11 @@ type Head struct {
 	Revision int64 `json:"revision" doc:"Its revision. The ETag is the same in quotes."`
 	// Deleted is true for a rule set that was deleted.
 	Deleted bool `json:"deleted,omitempty" doc:"This revision deleted the rule set."`
+	// Commit distinguishes this change from any other with the same revision: a source that has
+	// lost its data counts from 1 again. Of one revision it is the same in every answer, but it
+	// may be missing from Revisions, and then says nothing. A source that derives its revisions
+	// from the content has none.
+	Commit string `json:"-"`
 }
 
 // Version is a rule set at one revision.

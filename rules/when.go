@@ -78,6 +78,7 @@ func (r *Rule) Matching() match.Rule {
 	return match.Rule{
 		Paths: r.Paths, IgnoreCase: r.IgnoreCase, Group: r.Group, Shadow: r.Mode == ModeShadow, Final: !r.Limits(),
 		Conditions: []match.Condition{
+			match.Until(r.Until),
 			match.Methods(r.Methods),
 			match.Hosts(w.Hosts),
 			match.ExcludePaths(w.ExcludePaths),
@@ -106,7 +107,7 @@ func digestAPIKeys(keys []string) []string {
 	return keys
 }
 
-// DigestAPIKey returns the digest of an API key, as it is kept. That of a digest is itself,
+// DigestAPIKey returns the digest of an API key or another secret, as it is kept. That of a digest is itself,
 // in lower case.
 func DigestAPIKey(key string) string {
 	if strings.HasPrefix(key, keyfield.DigestPrefix) {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/clientip"
 	"github.com/fluxgate/fluxgate/console"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/server/access"
 	"github.com/fluxgate/fluxgate/server/adminapi"
 	"github.com/fluxgate/fluxgate/server/audit"
@@ -35,7 +37,7 @@ func (a *App) admin() (http.Handler, error) {
 	mux.Handle("GET /{$}", http.RedirectHandler(console.Path, http.StatusFound))
 	// Web pages that an operator has open can neither rebind their host name to
 	// this server nor send requests in the operator's name.
-	return access.Host("server.admin-hosts", c.AdminHosts, access.SameOrigin(withNotFound(mux))), nil
+	return access.Host("server.admin-hosts", c.AdminHosts, api.Rejected, access.SameOrigin(api.Rejected, withNotFound(mux))), nil
 }
 
 func (a *App) adminAPI() (*adminapi.API, error) {
@@ -59,6 +61,7 @@ func (a *App) adminAPI() (*adminapi.API, error) {
 		Guard:    a.edge.guard,
 		Audit:    a.audit,
 		Clients:  clients,
+		InEffect: a.feed.rules,
 		Insight:  a.watch.insight,
 		Changed:  a.reloadRules,
 		Rate:     c.Server.AdminRate,
@@ -68,11 +71,16 @@ func (a *App) adminAPI() (*adminapi.API, error) {
 }
 
 // reloadRules puts a change into effect on this server before it is answered.
-func (a *App) reloadRules(r *http.Request) {
+func (a *App) reloadRules(r *http.Request, ruleSet string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), 5*time.Second)
 	defer cancel()
-	if err := a.feed.rules.Reload(ctx); err != nil {
-		a.log.Warn("rules changed, but this server cannot load them yet: the old rules stay in effect", "error", err)
+	began := time.Now()
+	err := a.feed.rules.Reload(ctx) // also about other rule sets
+	for _, s := range a.feed.rules.Status() {
+		if s.RuleSet == ruleSet && s.CheckedAt.Before(began) {
+			a.log.Warn("rule set changed, but this server cannot load it yet: its former revision stays in effect",
+				"ruleSet", ruleSet, "revision", rules.ShownRevision(s.Revision), "error", cmp.Or(s.Err, err))
+		}
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/server"
+	"github.com/fluxgate/fluxgate/server/audit"
 	"github.com/fluxgate/fluxgate/server/config"
 )
 
@@ -58,7 +59,8 @@ func TestAdmin_ChangeInEffect(t *testing.T) {
 
 // Requests of web pages are refused.
 func TestAdmin_BrowserPage(t *testing.T) {
-	r := start(t, "redis.enabled=false", "rules.file="+rulesFile(t, 1), "server.admin-hosts=limits.example.com")
+	file := filepath.Join(t.TempDir(), "audit.jsonl")
+	r := start(t, "redis.enabled=false", "rules.file="+rulesFile(t, 1), "server.admin-hosts=limits.example.com", "server.audit.file="+file)
 	get := func(host string, headers ...string) int {
 		t.Helper()
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.adminURL()+"/v1/validate", strings.NewReader(`{"id":"a","rules":[]}`))
@@ -94,6 +96,34 @@ func TestAdmin_BrowserPage(t *testing.T) {
 		if got := get(c.host, c.headers...); (got == http.StatusForbidden) != c.refused {
 			t.Errorf("%s gets %d", name, got)
 		}
+	}
+	// The rejected ones are in the audit, of a flood the first hundred.
+	for range 200 {
+		get("flood.example")
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]int{}
+	for line := range strings.Lines(string(text)) {
+		var record audit.Record
+		if err := json.Unmarshal([]byte(line), &record); err != nil {
+			t.Fatal(err)
+		}
+		if record.Who != audit.Unauthenticated || record.From != "127.0.0.1" || record.Outcome != audit.Refused || record.Status != http.StatusForbidden {
+			t.Errorf("the audit has %+v", record)
+		}
+		for _, sent := range []string{`Host "evil.example:9090"`, `Origin "https://evil.example"`} {
+			if strings.Contains(record.Detail, sent) && strings.Contains(record.Detail, "POST /v1/validate") {
+				found[record.Operation+" "+sent]++
+			}
+		}
+		found[record.Operation]++
+	}
+	if found[`wrong-host Host "evil.example:9090"`] != 1 || found[`cross-site Origin "https://evil.example"`] != 1 || found["cross-site"] != 2 ||
+		found["wrong-host"]+found["cross-site"] != 100 {
+		t.Errorf("the audit has %v", found)
 	}
 }
 

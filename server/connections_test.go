@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fluxgate/fluxgate/internal/testenv"
 )
@@ -71,10 +72,9 @@ func TestConnections_Limit(t *testing.T) {
 	if status, body := get(t, admin+"/healthz"); status != http.StatusOK {
 		t.Errorf("the admin listener: %d %s", status, body)
 	}
-	testenv.Eventually(t, "a probe is answered", func() bool {
-		status, _ := get(t, r.url+"/healthz")
-		return status == http.StatusOK
-	})
+	if status, body := get(t, r.url+"/healthz"); status != http.StatusOK {
+		t.Errorf("a probe beside silent clients: %d %s", status, body)
+	}
 	for _, conn := range idle {
 		_ = conn.Close()
 	}
@@ -82,4 +82,29 @@ func TestConnections_Limit(t *testing.T) {
 		r.client.CloseIdleConnections()
 		return r.do(t, http.MethodPost, "/v1/check", `{"userId":"u"}`).status == http.StatusOK
 	})
+}
+
+// Probes are answered at once, however many connections other clients keep open and renew.
+func TestConnections_Probes(t *testing.T) {
+	defer http.DefaultClient.CloseIdleConnections()
+	r := start(t, "redis.enabled=false", "rules.file="+rulesFile(t, 1), "server.metrics=127.0.0.1:0")
+	addr := r.Addr("metrics")
+	for range 256 { // all that are served
+		dial(t, addr, "/healthz")
+	}
+	for i := range 20 {
+		for range 40 { // more than wait beyond these
+			dial(t, addr, "")
+		}
+		for _, path := range []string{"/readyz", "/healthz"} {
+			client := &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+			answer, err := client.Get("http://" + addr + path)
+			if err != nil {
+				t.Fatalf("probe %d: %v", i, err)
+			}
+			if _ = answer.Body.Close(); answer.StatusCode != http.StatusOK {
+				t.Errorf("probe %d of %s: %d", i, path, answer.StatusCode)
+			}
+		}
+	}
 }

@@ -44,9 +44,10 @@ func (a *App) listenGRPC(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	failures := logthrottle.New(time.Second)
+	failures, limiter := logthrottle.New(time.Second), a.limiter()
 	service, err := rls.New(rls.Config{
-		Limiter:         a.watch.metrics.Limiter(a.plane),
+		Limiter:         limiter,
+		Withdraw:        limiter.withdraw,
 		RuleSet:         envoyrules.RuleSetID,
 		ResponseHeaders: a.config.Envoy.ResponseHeaders,
 		May: func(ctx context.Context, ruleSet string) bool {
@@ -186,7 +187,7 @@ func (l grpcListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if limited, ok := conn.(*limitedConn); !ok || !limited.overLimit {
+		if limited, ok := conn.(*limitedConn); !ok || limited.overLimit == nil {
 			return &client{Conn: conn, all: l.arrivals, out: l.unsent.Client(conn)}, nil
 		}
 		_ = conn.Close()

@@ -33,7 +33,7 @@ type Health struct {
 	// AuditError is why the admin API rejects changes.
 	AuditError string `json:"auditError,omitempty"`
 	// Warnings are settings that a start would refuse now, since their files have changed or
-	// cannot be read, and problems of overrides and of the delivery of warnings. The last
+	// cannot be read, settlements that wait, and problems of overrides and of the delivery of warnings. The last
 	// content of credentials, tokens and certificates stays in use.
 	Warnings []string `json:"warnings,omitempty"`
 }
@@ -219,9 +219,17 @@ func (a *App) checkConfig(ctx context.Context) {
 			warnings = append(warnings, fmt.Sprintf("rule set %s: %v", s.RuleSet, s.OverridesErr))
 		}
 	}
+	if why := a.feed.rules.Silence(); why != nil {
+		warnings = append(warnings, fmt.Sprintf("announcements of rule changes cannot be received on the channel %s (changes are found by "+
+			"polling, within %v): %v", a.config.Reload.Channel, a.config.Reload.PollingInterval, why))
+	}
 	warnings = append(warnings, a.withoutOverrides(ctx)...)
+	warnings = append(warnings, a.notForProxies()...)
 	if late := a.warns.Problem(); late != "" {
 		warnings = append(warnings, late)
+	}
+	if stats := a.fallbackStats(); stats.PendingSettlements > 0 {
+		warnings = append(warnings, fmt.Sprintf("%d settlements wait until Redis answers", stats.PendingSettlements))
 	}
 	a.warnings.Store(&warnings)
 }
@@ -376,10 +384,12 @@ func (f *feed) boundSets(h *RulesHealth) {
 		if h.Sets[i].Error != "" {
 			h.Failing++
 		}
+		if h.Sets[i].Source != reload.FromNowhere {
+			h.Count++
+		}
 	}
 	slices.SortStableFunc(h.Sets, func(x, y RuleSetHealth) int { return rank(&x) - rank(&y) })
-	h.Count = len(h.Sets)
-	h.Sets = slices.Clip(h.Sets[:min(maxSets, h.Count)])
+	h.Sets = slices.Clip(h.Sets[:min(maxSets, len(h.Sets))])
 }
 
 // xdsHealth adds the state of an xDS server.

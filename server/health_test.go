@@ -121,6 +121,16 @@ func TestHealth_LoggedWithoutRequests(t *testing.T) {
 	}
 }
 
+// A missing rule set is not one in use.
+func TestHealth_MissingRuleSet(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	write(t, file, "ruleSets:\n  - {id: other, rules: []}\n")
+	r := start(t, "redis.enabled=false", "rules.file="+file)
+	if h := r.Health(t.Context()); h.Status != "down" || h.Rules.Count != 0 || len(h.Rules.Sets) != 1 {
+		t.Errorf("%+v", h)
+	}
+}
+
 // Health stays short however many rule sets are in use. The default and those with an
 // error are listed first.
 func TestHealth_ManyRuleSets(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/fluxgate/fluxgate/server"
 	"github.com/fluxgate/fluxgate/server/config"
+	"github.com/fluxgate/fluxgate/server/doctor"
 )
 
 // insightTokens are an operator that may see identities, a reader that may not, and a
@@ -286,7 +287,8 @@ func runChild() {
 	os.Exit(1)
 }
 
-// A server that is killed is gone from the view of the others within 10 seconds.
+// A server that is killed is gone from the servers of the others within 10 seconds, and is named as
+// lost, also by doctor. One that shuts down is not lost.
 func TestInsight_KilledServer(t *testing.T) {
 	testenv.SkipShort(t)
 	redis := testenv.StartStandalone(t, testenv.Config{})
@@ -311,6 +313,33 @@ func TestInsight_KilledServer(t *testing.T) {
 	testenv.Eventually(t, "the killed server is gone", func() bool { return servers() == 1 })
 	if took := time.Since(killed); took > 10*time.Second {
 		t.Errorf("it was gone after %v", took)
+	}
+	stopped := start(t, set...)
+	testenv.Eventually(t, "the third server is seen", func() bool { return servers() == 2 })
+	if err := stopped.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	testenv.Eventually(t, "the third server has left", func() bool { return servers() == 1 })
+	lost := insightOf[admin.Fleet](t, one, "", "/v1/fleet").Lost
+	if len(lost) != 1 || lost[0].Name == "" || lost[0].LostAt.Before(killed.Add(-2*time.Second)) || lost[0].LostAt.After(time.Now()) ||
+		lost[0].ShownUntil.Sub(lost[0].LostAt) != 15*time.Minute {
+		t.Fatalf("lost: %+v", lost)
+	}
+	c, err := config.Load(config.Sources{Set: append(set, "redis.expected-servers=2")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	says := ""
+	for _, f := range doctor.Diagnose(t.Context(), c) {
+		says += string(f.Severity) + " " + f.Part + ": " + f.Says + "\n"
+	}
+	for _, want := range []string{
+		"watch servers: redis.expected-servers is 2, but only 1 reports to Redis\n",
+		"watch servers: " + lost[0].Name, "is lost since " + lost[0].LostAt.Format("2006-01-02T15:04"),
+	} {
+		if !strings.Contains(says, want) {
+			t.Errorf("doctor does not say %q:\n%s", want, says)
+		}
 	}
 }
 

@@ -40,7 +40,7 @@ func (r *running) send(t testing.TB, method, url, host, body string, headers ...
 // origin, nor by a name of its own that resolves to this machine. Proxies and
 // probes pass on whatever their clients send.
 func TestCheckListener_PageOfAnotherSite(t *testing.T) {
-	r := start(t, "redis.enabled=false", "rules.file="+rulesFile(t, 1_000), "server.http-hosts=limits.example.com")
+	r, log := startLogged(t, "redis.enabled=false", "rules.file="+rulesFile(t, 1_000), "server.http-hosts=limits.example.com")
 	for path, body := range map[string]string{
 		"/v1/check": `{"userId":"u"}`, "/v1/check:batch": `{"requests":[{"userId":"u"}]}`, "/api/ratelimit/check": `{"ruleSetId":"api-limits","userId":"u"}`,
 	} {
@@ -72,6 +72,10 @@ func TestCheckListener_PageOfAnotherSite(t *testing.T) {
 	asked := []string{"X-Forwarded-Method", "POST", "X-Forwarded-Uri", "/x", "X-Forwarded-For", "192.0.2.9", "Sec-Fetch-Site", "cross-site", "Origin", "https://evil.example"}
 	if got := r.send(t, http.MethodPost, r.url+"/v1/forward-auth", "shop.example.com", "", asked...); got != http.StatusNoContent {
 		t.Errorf("a proxy that passes on what a browser sends gets %d", got)
+	}
+	// Of all rejected requests within a minute there is a line for the first.
+	if lines := log.Lines("of a web page of another site or host"); len(lines) != 1 || !strings.Contains(lines[0], "POST /") {
+		t.Errorf("the log has %q", lines)
 	}
 }
 

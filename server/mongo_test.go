@@ -86,7 +86,7 @@ func TestMongo_RepairByAPI(t *testing.T) {
 	if a := r.do(t, http.MethodGet, "/metrics", ""); !strings.Contains(a.body, `fluxgate_rules_error{rule_set="api-limits"} 0`) {
 		t.Error("the metrics still say that there is an error")
 	}
-	if lines := log.Lines("cannot load them yet"); len(lines) != 0 {
+	if lines := log.Lines("cannot load it yet"); len(lines) != 0 {
 		t.Errorf("the log still complains: %s", lines)
 	}
 	if d := r.check(t, "ada"); d["limit"] != 7.0 {

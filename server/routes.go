@@ -7,10 +7,12 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/clientip"
 	"github.com/fluxgate/fluxgate/httplimit"
+	"github.com/fluxgate/fluxgate/internal/logthrottle"
 	"github.com/fluxgate/fluxgate/internal/syntax"
 	"github.com/fluxgate/fluxgate/server/access"
 	"github.com/fluxgate/fluxgate/server/check"
@@ -54,17 +56,18 @@ func (a *App) public() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	limiter := a.watch.metrics.Limiter(a.plane)
+	limiter := a.limiter()
 	api, err := check.New(check.Config{
 		Limiter: limiter, Issuer: issuer, RuleSet: c.RateLimit.DefaultRuleSetID, MaxBody: c.Server.MaxBody, MaxBatch: c.Server.MaxBatch,
-		Loaded: a.feed.rules.Loaded,
-		Failed: func(r *http.Request, err error) {
-			a.log.ErrorContext(r.Context(), "request failed without a decision", "error", err)
-		},
+		LedgerTimeout: c.Redis.Timeout, Available: func() bool { return !c.Redis.Enabled || a.plane.Redis() != nil },
+		Loaded: a.feed.rules.Loaded, Withdraw: limiter.withdraw, Logger: a.log,
+		Failed: newFailures(a.log).Failed,
 	})
 	if err != nil {
 		return nil, err
 	}
+	a.check.Store(api)
+	a.tasks.Go(api.Run)
 	mux, protect := http.NewServeMux(), a.notFromPages(c.Server.HTTP)
 	for pattern, handler := range api.Routes() {
 		a.watch.route(mux, pattern, protect(a.edge.guard.Only(config.RoleCheck, handler)))
@@ -96,7 +99,7 @@ func (a *App) forwardAuth(limiter fluxgate.Limiter) (http.Handler, error) {
 	if !c.RateLimit.FilterEnabled {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }), nil
 	}
-	options := []httplimit.Option{httplimit.WithObserver(undecided{a.log})}
+	options := []httplimit.Option{httplimit.WithObserver(undecided{newFailures(a.log)})}
 	if len(c.RateLimit.IncludePatterns) > 0 {
 		options = append(options, httplimit.WithPaths(c.RateLimit.IncludePatterns...))
 	}
@@ -112,7 +115,7 @@ func (a *App) forwardAuth(limiter fluxgate.Limiter) (http.Handler, error) {
 
 // undecided logs requests of proxies without a decision. The engine's observer
 // counts the others.
-type undecided struct{ log *slog.Logger }
+type undecided struct{ *failures }
 
 func (undecided) Decided(*http.Request, *fluxgate.Decision) {}
 func (undecided) Skipped(*http.Request)                     {}
@@ -122,7 +125,25 @@ func (u undecided) Failed(r *http.Request, err error) {
 			return // by others
 		}
 	}
-	u.log.ErrorContext(r.Context(), "request failed without a decision", "error", err)
+	u.write(r.Context(), forwardauth.Path, err)
+}
+
+// failures logs requests that the server could not answer, at most one a second: while Redis
+// is away any number may fail.
+type failures struct {
+	log      *slog.Logger
+	throttle *logthrottle.Throttle
+}
+
+func newFailures(log *slog.Logger) *failures {
+	return &failures{log, logthrottle.New(time.Second)}
+}
+
+// Failed logs a request of a service.
+func (f *failures) Failed(r *http.Request, err error) { f.write(r.Context(), r.Pattern, err) }
+
+func (f *failures) write(ctx context.Context, endpoint string, err error) {
+	f.throttle.Log(ctx, f.log, slog.LevelError, "request failed", "endpoint", endpoint, "error", err)
 }
 
 // observe adds the endpoints for health and metrics. Those with details need the
@@ -145,9 +166,9 @@ func (a *App) observe(mux *http.ServeMux, protect func(http.Handler) http.Handle
 func (a *App) notFromPages(addr string) func(http.Handler) http.Handler {
 	host, _, _ := net.SplitHostPort(addr)
 	return func(next http.Handler) http.Handler {
-		next = access.SameOrigin(next)
+		next = access.SameOrigin(a.edge.guard.LogPage, next)
 		if syntax.IsLoopback(host) {
-			return access.Host("server.http-hosts", a.config.Server.HTTPHosts, next)
+			return access.Host("server.http-hosts", a.config.Server.HTTPHosts, a.edge.guard.LogPage, next)
 		}
 		return next
 	}

@@ -44,8 +44,8 @@ type Demand struct {
 	// demand: the store does not know rules. The caller must not change the list
 	// after it was passed to a store.
 	Bands []ExactBand
-	// Cost is how many tokens to take from each band. A cost of 0 takes
-	// nothing.
+	// Cost is how many tokens to take from each band, at most MaxCost. A cost of 0
+	// takes nothing.
 	Cost int64
 	// Min is the least number of tokens that the demand accepts. It is granted the
 	// whole tokens that all of its bands have now, at most Cost. If that is less than
@@ -74,6 +74,9 @@ type Demand struct {
 	Overdraft bool
 	// Alternative demands reject only if none of them in one call fits. They count rejected hits.
 	Alternative bool
+	// DebitOnly is set in all demands of a request that is rejected already. None takes anything
+	// unless it is [Demand.Debited], and the request is not admitted.
+	DebitOnly bool
 }
 
 // CountsRefused reports whether the band of the demand counts rejected hits: the demand is
@@ -103,6 +106,10 @@ func (d *Demand) countsSoundly() bool {
 	return d.CountsRefused() && d.Bands[0].Kind == bucket.Quota && d.Min == 0 && d.MaxWait == 0 && !d.Overdraft
 }
 
+func errCost(cost int64) error {
+	return fmt.Errorf("%w: a cost of %d, between 0 and %d is allowed", ErrDemand, cost, int64(MaxCost))
+}
+
 // CheckDemands returns an error for demands that break the contract. Stores call it first.
 func CheckDemands(demands []Demand) error {
 	if len(demands) > MaxMatches {
@@ -111,12 +118,14 @@ func CheckDemands(demands []Demand) error {
 	for i := range demands {
 		d := &demands[i]
 		switch {
-		case d.Cost < 0:
-			return fmt.Errorf("%w: a cost of %d", ErrDemand, d.Cost)
+		case d.Cost < 0 || d.Cost > MaxCost:
+			return errCost(d.Cost)
 		case d.Min < 0 || d.Min > d.Cost:
 			return fmt.Errorf("%w: at least %d tokens of a cost of %d", ErrDemand, d.Min, d.Cost)
 		case d.Overdraft && (d.Min > 0 || d.MaxWait > 0):
 			return fmt.Errorf("%w: an overdraft has no least cost and does not wait", ErrDemand)
+		case d.DebitOnly != demands[0].DebitOnly:
+			return fmt.Errorf("%w: only some demands are of a rejected request", ErrDemand)
 		case len(d.Bands) == 0 || len(d.Bands) > MaxBands:
 			return fmt.Errorf("%w: %d bands", ErrDemand, len(d.Bands))
 		case d.MaxWait < 0 || d.MaxWait > MaxWait:

@@ -124,7 +124,11 @@ type BandResult struct {
 	Owed int64
 	// Wait is this band's part in the wait of its demand.
 	Wait time.Duration
-	// FullAfter is the time until the bucket is full.
+	// MoreAfter is the time until more tokens than Remaining are left if none is taken. It is 0 if
+	// the bucket is full, and for limits on concurrent requests, which end at any time.
+	MoreAfter time.Duration
+	// FullAfter is the time until the bucket is full. Slots of concurrent requests that are not
+	// released come back when their hold has passed.
 	FullAfter time.Duration
 }
 
@@ -156,15 +160,16 @@ func (o *Outcome) Decide(demands []Demand) {
 	o.Admission = o.admission(demands)
 	for i := range demands {
 		status := o.Results[i].Status
-		if !demands[i].Debited(status) && (o.Admission == NotAdmitted || status != OK) {
+		if !demands[i].Debited(status) && (o.Admission == NotAdmitted || status != OK || demands[i].DebitOnly) {
 			o.Results[i].Granted = 0
 		}
 	}
 }
 
 func (o *Outcome) admission(demands []Demand) Admission {
-	admission, alternatives, over := Admitted, 0, 0
+	admission, alternatives, over, debits := Admitted, 0, 0, false
 	for i := range demands {
+		debits = demands[i].DebitOnly
 		if demands[i].Shadow {
 			continue
 		}
@@ -181,7 +186,7 @@ func (o *Outcome) admission(demands []Demand) Admission {
 			return NotAdmitted
 		}
 	}
-	if alternatives > 0 && over == alternatives {
+	if alternatives > 0 && over == alternatives || debits && admission == Admitted {
 		return NotAdmitted
 	}
 	return admission

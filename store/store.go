@@ -10,6 +10,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -73,14 +74,17 @@ type Store interface {
 	// not. It is empty if the store decides every demand.
 	FromMemory(d *Demand) string
 
-	// Now returns the time of the clock that decides, as far as it is known: see [Clock].
+	// Now returns the time of the clock that decides, as far as it is known. A store knows it
+	// before its first decision: periods that the machine's clock has computed could end on
+	// another day. See [Clock].
 	Now() time.Time
 
 	// Salt is mixed into every key. All processes that share the buckets have
 	// the same salt.
 	Salt() []byte
 
-	// Close ends the goroutines and connections that the store started.
+	// Close ends the goroutines and connections that the store started. Later calls of a store
+	// with connections fail with [ErrClosed], so that nothing tries for ever to reach it.
 	Close() error
 }
 
@@ -93,6 +97,10 @@ type Reset struct {
 	// shared store does it once, for the first of them. Empty means a separate
 	// reset.
 	Mark string
+	// After is the mark of the state that the reset follows. If it is the last mark that was
+	// used, the reset is done although its own mark was used before: a former state has
+	// returned. Empty means that it is unknown.
+	After string
 	// Exists reports whether a rule of the rule set exists. A store that keeps
 	// track of a bounded number of resets for each rule set forgets those of
 	// deleted rules if it needs the room. A rule that is added again may then find
@@ -128,7 +136,8 @@ func (Unshared) Now() time.Time { return time.Now() }
 func (Unshared) FromMemory(*Demand) string { return "" }
 
 // Clock is the clock of a server, as far as this process knows it: the last time that the
-// server has reported, and the time since. Until then it is the clock of this machine.
+// server has reported, and the time since. Before the first report it is the clock of this
+// machine, so a store gets one when it is opened.
 type Clock struct{ start atomic.Int64 }
 
 // begun is a moment to measure the time since, also if the machine's clock steps.
@@ -151,6 +160,9 @@ const (
 	MaxBands = bucket.MaxBands
 	// MaxWait is the longest wait.
 	MaxWait = bucket.MaxWait
+	// MaxCost is the largest cost of a demand, a take or a settlement: all stores compute with
+	// whole numbers that a double holds exactly.
+	MaxCost = bucket.MaxUnits
 	// MaxMatches is the maximum number of demands of a request.
 	MaxMatches = 64
 )
@@ -169,6 +181,10 @@ var ErrTooManyResets = errors.New("too many resets")
 // ErrNotSent is wrapped by errors about calls that were not sent, because the
 // server does not answer. Nothing was taken.
 var ErrNotSent = errors.New("the call was not sent")
+
+// ErrClosed is wrapped by errors about calls to a store that is closed. Nothing was taken, and no
+// later call will be sent.
+var ErrClosed = fmt.Errorf("%w: the store is closed", ErrNotSent)
 
 // ErrRefused is wrapped by errors about calls that the server rejected, for example
 // because it is out of memory. Nothing was taken.

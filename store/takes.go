@@ -100,6 +100,8 @@ func NewTakes(demands []Demand, out *Outcome) Takes {
 func (d *Demand) Due(j int, r *Result) int64 {
 	band := &r.Bands[j]
 	switch {
+	case !bucket.IsQuota(d.Bands[j]) && d.Overdraft:
+		return r.Now // debited at once: the wait is that of the next one
 	case !bucket.IsQuota(d.Bands[j]):
 		return r.Now + band.Wait.Microseconds()
 	case band.FullAfter == 0 || band.Owed > 0 && !d.CountsRefused():
@@ -120,18 +122,24 @@ func Withdrawal(demands []Demand, out *Outcome) Takes {
 // Same returns one actual cost for all takes, as [Store.Settle] expects it.
 func (t Takes) Same(actual int64) []int64 { return slices.Repeat([]int64{actual}, len(t)) }
 
-// CheckTakes returns an error for takes that no store can settle, for negative costs, and if
-// the number of costs is not that of the takes. Stores call it first.
+// maxTakes bounds the takes of one settlement. A store may split each of MaxMatches.
+const maxTakes = 4 * MaxMatches
+
+// CheckTakes returns an error for takes that no store can settle, for costs that are negative
+// or above MaxCost, and if the number of costs is not that of the takes. Stores call it first.
 func CheckTakes(takes Takes, actual []int64) error {
-	if len(takes) == 0 || len(actual) != len(takes) {
+	if len(takes) == 0 || len(takes) > maxTakes || len(actual) != len(takes) {
 		return fmt.Errorf("%w: %d actual costs for %d takes", ErrDemand, len(actual), len(takes))
 	}
 	for i := range takes {
-		if n := len(takes[i].Bands); n == 0 || n > MaxBands {
-			return fmt.Errorf("%w: %d bands", ErrDemand, n)
+		t := &takes[i]
+		if n := len(t.Bands); n == 0 || n > MaxBands || len(t.Due) > n {
+			return fmt.Errorf("%w: %d bands, of which %d are due later", ErrDemand, n, len(t.Due))
 		}
-		if actual[i] < 0 {
-			return fmt.Errorf("%w: a cost of %d", ErrDemand, actual[i])
+		for _, cost := range [...]int64{t.Cost, t.Asked, actual[i]} {
+			if cost < 0 || cost > MaxCost {
+				return errCost(cost)
+			}
 		}
 	}
 	return nil

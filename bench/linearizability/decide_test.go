@@ -13,7 +13,7 @@ func (m *model) decide(s *state, in *input, out *store.Outcome) bool {
 	admission := store.Admitted
 	for i := range in.demands {
 		d, r := &in.demands[i], &out.Results[i]
-		if r.Now != s.now || !m.fits(s, in.sets[i], d, r) {
+		if r.Now != s.now || !m.fits(s, in.sets[i], d, r, in.op != "peek") {
 			return false
 		}
 		if r.Status != store.OK && !d.Shadow {
@@ -49,8 +49,8 @@ func (m *model) decide(s *state, in *input, out *store.Outcome) bool {
 	return true
 }
 
-// fits checks the status of a demand, and how long each band makes it wait.
-func (m *model) fits(s *state, number int, d *store.Demand, r *store.Result) bool {
+// fits checks the status of a demand, and how long each band makes it wait. An overdraft charges unless it is a peek.
+func (m *model) fits(s *state, number int, d *store.Demand, r *store.Result, charges bool) bool {
 	var longest time.Duration
 	patience, costly := d.MaxWait, false
 	cost := max(d.Minimum(), r.Granted)
@@ -66,6 +66,11 @@ func (m *model) fits(s *state, number int, d *store.Demand, r *store.Result) boo
 	}
 	for j, b := range m.limits[number] {
 		l, wait := &s.sets[number].bands[j], r.Bands[j].Wait.Microseconds()
+		if d.Overdraft && wait > 0 && charges { // it is refused, and waits for its own debit too
+			charged := s.clone()
+			l = &charged.sets[number].bands[j]
+			l.charge(b, d.Cost, s.now, s.now)
+		}
 		if d.Overdraft && !l.positiveAfter(b, s.now, wait) || !d.Overdraft && !l.fitsAfter(b, cost, s.now, wait) {
 			return false
 		}

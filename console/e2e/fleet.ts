@@ -89,7 +89,7 @@ export class Fleet {
   async stop(): Promise<void> {
     this.stopLoad();
     for (const process of [...this.children, this.redis]) {
-      if (process.exitCode !== null) continue;
+      if (process.exitCode !== null || process.signalCode !== null) continue;
       const ended = once(process, "exit");
       process.kill("SIGKILL");
       await ended;

@@ -10,7 +10,7 @@ function server(name: string, more: Partial<Fleet["servers"][number]> = {}): Fle
 }
 
 function fleet(more: Partial<Fleet> = {}): Fleet {
-  return { servers: [server("a"), server("b")], total: rates, differing: [], ...more };
+  return { servers: [server("a"), server("b")], total: rates, differing: [], lost: [], ...more };
 }
 
 const open = { redis: [{ node: "r:6379", open: true, since: "2026-01-01T00:00:48Z" }] };
@@ -54,5 +54,31 @@ it("lists problems before notices, and those of the server that answers", () => 
     { level: "notice", text: "Server a is shutting down." },
     { level: "notice", text: "Servers have different versions: 1.0, 1.1." },
     { level: "notice", text: "Redis: maxmemory-policy is allkeys-lru" },
+  ]);
+});
+
+const down: Health = { status: "down", store: { kind: "redis", status: "up" }, rules: { kind: "redis", status: "down", count: 0, sets: [], error: "the source has no rule set api" } };
+
+it("is not healthy while a server is down", () => {
+  const reason = "the source has no rule set api";
+  const self = server("a", { self: true, status: "down", reason });
+  const texts = (more: object) => findings({ fleet: fleet({ servers: [self, server("b", { status: "down", reason })] }), ...more }, now).map((f) => f.text);
+  expect(texts({})).toEqual(["Servers a, b are down: the source has no rule set api."]);
+  expect(texts({ health: down })).toEqual(["Rules: the source has no rule set api", "Servers a, b are down."]);
+  expect(findings({ fleet: fleet({ servers: [server("a", { status: "degraded" }), server("b", { status: "up" })] }) }, now)).toEqual([{ level: "problem", text: "Server a is degraded." }]);
+});
+
+it("is not healthy while health cannot be read", () => {
+  expect(findings({ fleet: fleet(), failures: ["The server does not answer.", "The server does not answer."] }, now)).toEqual([
+    { level: "problem", text: "The health of this server cannot be read: The server does not answer." },
+  ]);
+});
+
+it("names lost servers, and compares nothing with them", () => {
+  const lost = (name: string) => ({ id: "id-" + name, name, version: "0.9", lostAt: "2026-01-01T00:00:48Z", shownUntil: "2026-01-01T00:15:48Z" });
+  const again = server("c", { startedAt: "2026-01-01T00:00:45Z" });
+  expect(findings({ fleet: fleet({ servers: [server("a"), server("b", { startedAt: "2025-12-31T00:00:00Z" }), again], lost: [lost("b"), lost("c")] }) }, now).map((f) => f.text)).toEqual([
+    "Server b (id-b) was lost 12 s ago: it was killed, or cannot reach Redis.",
+    "Server c (id-c) was lost 12 s ago and has started again.",
   ]);
 });

@@ -111,20 +111,24 @@ func NewBand(id uint32, capacity, tokens int64, refill time.Duration) (Band, err
 	case refill%time.Microsecond != 0:
 		return Band{}, fmt.Errorf("period must be whole microseconds, not %s", period.Format(refill))
 	}
-	micros := refill.Microseconds()
+	b, err := newBand(id, capacity, tokens, refill.Microseconds())
+	if err == nil && b.Max/b.Rate > maxRefill/b.Tick {
+		return Band{}, ErrTooSlow
+	}
+	return b, err
+}
+
+// newBand is NewBand without its bounds on the period and on how slow a band is.
+func newBand(id uint32, capacity, tokens, micros int64) (Band, error) {
 	for _, tick := range Ticks {
 		if micros%tick != 0 || tick > 1 && tokens > micros/tick {
 			break
 		}
-		b := Band{ID: id, Capacity: capacity, Tick: tick, Period: refill, Tokens: tokens}
+		b := Band{ID: id, Capacity: capacity, Tick: tick, Period: time.Duration(micros) * time.Microsecond, Tokens: tokens}
 		shared := gcd(tokens, micros/tick)
-		if !b.fit(micros/tick/shared, tokens/shared) {
-			continue
+		if b.fit(micros/tick/shared, tokens/shared) {
+			return b, nil
 		}
-		if b.Max/b.Rate > maxRefill/tick {
-			return Band{}, ErrTooSlow
-		}
-		return b, nil
 	}
 	return Band{}, ErrTooFine
 }

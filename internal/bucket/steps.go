@@ -174,7 +174,7 @@ func (v *View) fits(b *Band, i int, most int64) int64 {
 		return 0
 	}
 	if b.Kind == Quota {
-		if level-steps.Largest <= most {
+		if b.CountsRefused || level-steps.Largest <= most {
 			return steps.End - v.Now
 		}
 		return b.EdgeAfter(steps.End) - v.Now
@@ -200,22 +200,25 @@ func (b *Band) EdgeAfter(moment int64) int64 {
 	return end
 }
 
-// emptyAfter is how long until nothing is remembered of a band, at least.
+// emptyAfter is how long until nothing is used of a band that regains by steps.
 func (v *View) emptyAfter(b *Band, i int) int64 {
-	level, steps := v.Levels[i], &v.Steps[i]
-	switch {
-	case b.CountsRefused:
-		return steps.End - v.Now
-	case level <= 0:
+	switch steps := &v.Steps[i]; {
+	case v.Levels[i] <= 0:
 		return 0
 	case b.Kind == Concurrency:
 		return steps.Last - v.Now
 	case b.Kind == Window:
 		return steps.leavesLast() - v.Now
-	case level > steps.Largest: // the next period may be any of its kind
-		return steps.End - v.Now + steps.Longest
+	case v.inDebt(b, i):
+		return b.EdgeAfter(steps.End) - v.Now
+	default:
+		return steps.End - v.Now
 	}
-	return steps.End - v.Now
+}
+
+// inDebt reports whether the next period of a quota pays for this one.
+func (v *View) inDebt(b *Band, i int) bool {
+	return b.Kind == Quota && !b.CountsRefused && v.Levels[i] > v.Steps[i].Largest
 }
 
 // giveBack is what may come back to a band that regains by steps, in units, of

@@ -165,10 +165,31 @@ func (v *View) Overdraw(bands []Band, cost int64) (tokens int64, changed bool) {
 	return tokens, changed
 }
 
-// FullAfterOf is how long until band i is full, in microseconds.
+// FullAfterOf is how long until band i is full, in microseconds. Requests that hold slots are
+// assumed to hold them until they lose them.
 func (v *View) FullAfterOf(bands []Band, i int) int64 {
 	if b := &bands[i]; b.Kind != TokenBucket {
 		return v.emptyAfter(b, i)
 	}
 	return bands[i].FullAfter(v.Levels[i], v.Now)
+}
+
+// ForgottenAfter is how long until nothing has to be remembered of band i, at least, in
+// microseconds. Where a quota is in debt, a changed rule may give the next period any length of
+// its kind.
+func (v *View) ForgottenAfter(bands []Band, i int) int64 {
+	if v.inDebt(&bands[i], i) {
+		return v.Steps[i].End - v.Now + v.Steps[i].Longest
+	}
+	return v.FullAfterOf(bands, i)
+}
+
+// MoreAfterOf is how long until band i has one whole token more than now if none is taken, in
+// microseconds; 0 if it is full, and for concurrent requests, which end at any time.
+func (v *View) MoreAfterOf(bands []Band, i int) int64 {
+	b := &bands[i]
+	if b.Kind == Concurrency || v.Levels[i] <= 0 {
+		return 0
+	}
+	return v.WaitOf(bands, i, b.Remaining(v.Levels[i])+1)
 }

@@ -116,7 +116,7 @@ func (l *soakLoad) usage(tb testing.TB) Usage {
 	tb.Helper()
 	r := rand.New(rand.NewPCG(l.seed, 0))
 	receipts := make([]string, l.callers)
-	l.scene.proxy.SetLatency(0, 50*time.Millisecond)
+	l.scene.proxy.SetLatency(0, soakTimeout/10)
 	for i := range receipts {
 		receipts[i] = l.receipt(tb.Context(), body(r, "/other", ""))
 	}

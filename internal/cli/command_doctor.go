@@ -14,9 +14,10 @@ func newDoctor() *cobra.Command {
 	var output outputFlag
 	cmd := &cobra.Command{
 		Use: "doctor", Short: "Connect to everything and report problems with their remedies", Args: noArgs,
-		Long: `Read the configuration, connect to Redis and to the rule source, try the addresses to listen on, and report problems
-with their remedies. Doctor creates only what a server creates at its first start, if it is missing: the fleet state in
-Redis, and indexes in MongoDB.
+		Long: `Read the configuration, connect to Redis and to the rule source, check all rule sets and what the servers report, and
+report problems with their remedies. Addresses to listen on are not tried: a server that starts names one that is in
+use. Doctor creates only what a server creates at its first start, if it is missing: the fleet state in Redis, and
+indexes in MongoDB.
 The exit code is 0 if there is no problem, 4 if there is one.`,
 		Example: "  fluxgate doctor --config fluxgate.yaml",
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -136,6 +136,9 @@ func whyApplies(v *admin.Verdict) string {
 	if v.Shadow {
 		text += ", in shadow"
 	}
+	if v.NotForProxies {
+		text += ", concurrent requests not limited for proxies"
+	}
 	if o := v.Override; o != nil {
 		text += ", override " + numbersText(o.Times, o.Bands, v.Measure)
 		if o.Until != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/internal/keyfield"
 	"github.com/fluxgate/fluxgate/internal/printable"
 	"github.com/fluxgate/fluxgate/rules"
 )
@@ -72,25 +73,38 @@ func (f *overrideFlags) change(
 	})
 }
 
-// put writes overrides, or only checks them.
+// put writes overrides, or only checks them. The error says how many calls before have written.
 func (f *overrideFlags) put(ctx context.Context, operator admin.Operator, changes []rules.Override, dryRun bool) error {
+	written := 0
 	for part := range slices.Chunk(changes, admin.MaxOverrides) {
-		err := checkNumbers(ctx, operator, f.ruleSet, part)
-		if err == nil {
-			_, err = operator.PutOverrides(ctx, f.ruleSet, part, dryRun)
-		}
-		problem := admin.ProblemOf(err)
+		err := f.putPart(ctx, operator, part, dryRun)
 		switch {
-		case err == nil:
-		case problem != nil && len(problem.Errors) > 0:
-			return errors.New(describeOverrides(problem, part))
-		case !dryRun && problem == nil && uncertain(err):
-			return fmt.Errorf("%s: %w\nthe change may have been made: check fluxgate override list before you try again", f.ruleSet, err)
-		default:
-			return fmt.Errorf("%s: %w", f.ruleSet, err)
+		case err != nil && written > 0 && !dryRun:
+			return fmt.Errorf("%w\n%d of %d overrides were written by earlier calls", err, written, len(changes))
+		case err != nil:
+			return err
 		}
+		written += len(part)
 	}
 	return nil
+}
+
+// putPart writes or checks the overrides of one call.
+func (f *overrideFlags) putPart(ctx context.Context, operator admin.Operator, part []rules.Override, dryRun bool) error {
+	err := checkNumbers(ctx, operator, f.ruleSet, part)
+	if err == nil {
+		_, err = operator.PutOverrides(ctx, f.ruleSet, part, dryRun)
+	}
+	problem := admin.ProblemOf(err)
+	switch {
+	case err == nil:
+		return nil
+	case problem != nil && len(problem.Errors) > 0:
+		return errors.New(describeOverrides(problem, part))
+	case !dryRun && problem == nil && uncertain(err):
+		return fmt.Errorf("%s: %w\nthe change may have been made: check fluxgate override list before you try again", f.ruleSet, err)
+	}
+	return fmt.Errorf("%s: %w", f.ruleSet, err)
 }
 
 // checkNumbers checks whether numbers fit their rules. Servers do so too, but they do not get the
@@ -161,10 +175,14 @@ stay unchanged.`,
 func describeOverrides(p *admin.Problem, changes []rules.Override) string {
 	lines := []string{p.Detail}
 	for _, e := range p.Errors {
-		if i, ok := e.Path[len(e.Path)-1].(int); ok && i < len(changes) {
-			o := &changes[i]
-			lines = append(lines, fmt.Sprintf("  override %d (%s, %s): %s", i+1, o.RuleID, callerText(o.Identity), e.Message))
+		line := "  " + e.Message // of the rule set
+		if n := len(e.Path); n > 0 {
+			if i, ok := e.Path[n-1].(int); ok && i >= 0 && i < len(changes) {
+				o := &changes[i]
+				line = fmt.Sprintf("  override %d (%s, %s): %s", i+1, o.RuleID, callerText(o.Identity), e.Message)
+			}
 		}
+		lines = append(lines, line)
 	}
 	return strings.Join(lines, "\n")
 }
@@ -189,12 +207,12 @@ func (f *callerFlags) check() error {
 	return nil
 }
 
-// callerText shows an identity on one line, and of an API key the first digits of its digest.
+// callerText shows an identity on one line, and of a secret the first digits of its digest.
 func callerText(identity map[string]string) string {
 	parts := []string{}
 	for _, name := range slices.Sorted(maps.Keys(identity)) {
 		value := identity[name]
-		if name == "apiKey" {
+		if f, ok := keyfield.Parse(name); ok && f.Secret() {
 			value = fmt.Sprintf("%.15s…", rules.DigestAPIKey(value))
 		}
 		parts = append(parts, name+" "+value)

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/rules"
 )
 
@@ -256,5 +259,36 @@ func TestOverride_Money(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// secondFails is an operator that refuses every second change of overrides.
+type secondFails struct {
+	admin.Operator
+	calls int
+}
+
+func (s *secondFails) PutOverrides(context.Context, string, []rules.Override, bool) (*admin.OverridesChanged, error) {
+	if s.calls++; s.calls%2 == 0 {
+		return nil, rules.ErrTooManyOverrides
+	}
+	return &admin.OverridesChanged{}, nil
+}
+
+// Overrides that take several calls fail with the number of those that are written.
+func TestOverride_WrittenInPart(t *testing.T) {
+	f := overrideFlags{ruleSet: "api-limits"}
+	changes := make([]rules.Override, admin.MaxOverrides+5)
+	err := f.put(t.Context(), &secondFails{}, changes, false)
+	if err == nil || !errors.Is(err, rules.ErrTooManyOverrides) || !strings.Contains(err.Error(), "10000 of 10005 overrides were written by earlier calls") {
+		t.Errorf("%v", err)
+	}
+	if err := f.put(t.Context(), &secondFails{}, changes, true); err == nil || strings.Contains(err.Error(), "written") {
+		t.Errorf("of a dry run: %v", err)
+	}
+	// Of a secret the list and errors show the first digits of its digest.
+	text := callerText(map[string]string{"header:authorization": "Bearer open-sesame", "userId": "ann"})
+	if strings.Contains(text, "sesame") || !strings.Contains(text, "sha256:") || !strings.Contains(text, "userId ann") {
+		t.Errorf("a caller is shown as %s", text)
 	}
 }

@@ -16,7 +16,7 @@ func newRulesRestore() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "restore ID REVISION", Short: "Make a former revision current again",
 		Long: `Show how a former revision differs from the current rules, ask for confirmation, and make it current again as a new
-revision. This also brings back a deleted rule set.`,
+revision. This also brings back a deleted rule set, without its overrides.`,
 		Example: `  fluxgate rules restore api-limits 7
   fluxgate rules restore api-limits 7 --yes --comment "the new limits were too low"`,
 		Args: func(cmd *cobra.Command, args []string) (err error) {

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/internal/printable"
 	"github.com/fluxgate/fluxgate/internal/simulate"
 	"github.com/fluxgate/fluxgate/rules"
 )
@@ -31,9 +33,9 @@ func newSimulate() *cobra.Command {
 --against also show the difference to the rules that are in use, which are read from a file or from a server. Nothing
 else is sent to a server.
 
-Logs are in the combined format of nginx and Apache, or JSON lines. Several logs are read together in the order of
-their times; zcat unpacks compressed ones. Lines that cannot be parsed are counted and the first one is shown. The exit
-code is 1 if a log cannot be read to its end, or if no line can be parsed.
+Logs are in the combined format of nginx and Apache, or JSON lines, plain or compressed with gzip or bzip2. Several logs
+are read together in the order of their times. Lines that cannot be parsed are counted and the first one is shown. The
+exit code is 1 if a log cannot be read to its end, or if none of its lines can be parsed.
 
 --field names the fields of JSON lines that have the parts of a request: time, ip, method, path, host, user, apiKey,
 request (a line such as GET /path HTTP/1.1), cost, header.NAME, attr.NAME and cost.MEASURE. Other parts are looked up
@@ -95,9 +97,19 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 	if err := f.output.write(cmd.OutOrStdout(), report, func(out io.Writer) { writeSimulation(out, report) }); err != nil {
 		return err
 	}
+	const formats = "they must be in the combined format of nginx or Apache, or JSON lines; see --field"
 	if report.Requests == 0 {
-		return errors.New("the logs have no line that can be parsed: they must be in the combined format of nginx or Apache, " +
-			"or JSON lines; see --field")
+		return errors.New("the logs have no line that can be parsed: " + formats)
+	}
+	var unread []string
+	for _, l := range report.Logs {
+		if l.Lines > 0 && l.Requests == 0 {
+			unread = append(unread, printable.Line(l.Name, maxCell))
+		}
+	}
+	if len(unread) > 0 {
+		return fmt.Errorf("no line can be parsed, so their requests are not in the numbers above: %s\nlogs %s",
+			strings.Join(unread, ", "), strings.TrimPrefix(formats, "they "))
 	}
 	return nil
 }

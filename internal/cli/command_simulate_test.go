@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -71,6 +72,48 @@ func TestSimulate_InputsAndOutputs(t *testing.T) {
 		if r.Requests != 87 || *r.Difference != *first.Difference || *r.Difference != (simulate.Difference{Against: "api-limits", Newly: 7, NoLonger: 14, Both: 7, Neither: 59}) {
 			t.Errorf("%+v", r)
 		}
+	}
+}
+
+// Rotated logs are compressed, and their names do not tell how. A log that cannot be read is an error, also
+// beside others.
+func TestSimulate_CompressedLogs(t *testing.T) {
+	text, err := os.ReadFile(simulated + "access.log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var zipped bytes.Buffer
+	for range 2 { // as two files that were put together
+		w := gzip.NewWriter(&zipped)
+		_, _ = w.Write(text)
+		_ = w.Close()
+	}
+	folder := t.TempDir()
+	binary := write(t, folder, "binary.log", "\x00\xff\xfe\x01 \n\xff\n")
+	args := []string{"simulate", "--rules", simulated + "proposed.yaml", "-o", "json", "--log", simulated + "access.log"}
+	for _, c := range []struct {
+		log, says string
+		code      int
+		requests  int64
+	}{
+		{write(t, folder, "access.log.1", zipped.String()), "", exitOK, 3 * 87},
+		{write(t, folder, "access.log.2.gz", string(text)), "", exitOK, 2 * 87},
+		{write(t, folder, "empty.log", ""), "", exitOK, 87},
+		{binary, "not in the numbers above: " + binary + "\nlogs must be in the combined format", exitError, 87},
+		{write(t, folder, "cut.gz", zipped.String()[:zipped.Len()-9]), "cut.gz: cannot be read beyond line", exitError, 0},
+		{write(t, folder, "access.log.zst", "\x28\xb5\x2f\xfd\x04\x00\x01"), "access.log.zst: it is compressed with zstd, which is not read", exitError, 0},
+	} {
+		code, out, errs := call(t, append(args, c.log)...)
+		var r simulate.Report
+		if err := json.Unmarshal([]byte(out), &r); out != "" && err != nil {
+			t.Error(err)
+		}
+		if code != c.code || r.Requests != c.requests || !strings.Contains(errs, c.says) {
+			t.Errorf("%s: exit code %d, %d requests\n%s", c.log, code, r.Requests, errs)
+		}
+	}
+	if _, out, _ := call(t, "simulate", "--rules", simulated+"proposed.yaml", "--log", simulated+"access.log", "--log", binary); strings.ContainsRune(out, '\ufffd') {
+		t.Errorf("binary data is shown:\n%s", out)
 	}
 }
 

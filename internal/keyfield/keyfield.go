@@ -4,6 +4,8 @@ package keyfield
 import (
 	"net/textproto"
 	"strings"
+
+	"github.com/fluxgate/fluxgate/internal/secret"
 )
 
 // Most bounds the parts of a composite key.
@@ -12,7 +14,7 @@ const Most = 16
 // Forms are the ways to name a field, for messages.
 const Forms = "ip, userId, apiKey, method, path, header:NAME, attr:NAME, descriptor, descriptor:KEY"
 
-// DigestPrefix marks the digest of an API key, in hexadecimal digits.
+// DigestPrefix marks the digest of an API key or another secret, in hexadecimal digits.
 const DigestPrefix = "sha256:"
 
 // Kind is what a part of a key is made of. The numbers are part of the encoding
@@ -33,7 +35,7 @@ const (
 	Missing
 	Descriptor
 	DescriptorEntry
-	Digest // of an API key, in the keys of overrides
+	Digest // of a secret, in the keys of overrides
 )
 
 // Field is one part of a key.
@@ -66,6 +68,12 @@ func Parse(s string) (f Field, ok bool) {
 		return Field{Kind: Attribute, Name: name}, true
 	}
 	return Field{}, false
+}
+
+// Secret reports whether the values are credentials: API keys, and headers and attributes
+// whose names suggest it.
+func (f Field) Secret() bool {
+	return f.Kind == APIKey || (f.Kind == Header || f.Kind == Attribute) && secret.IsName(f.Name)
 }
 
 // String returns the field as rules name it.

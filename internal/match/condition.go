@@ -3,8 +3,10 @@ package match
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/fluxgate/fluxgate/internal/netset"
 )
@@ -15,6 +17,7 @@ type conditions struct {
 	// count is how many there are. Every header and attribute is one, and so are all
 	// exceptions of a descriptor.
 	count      int
+	until      int64    // when the rule ends, in microseconds since 1970
 	methods    []string // upper case
 	texts      []textCondition
 	attributes []named
@@ -31,6 +34,8 @@ type conditions struct {
 // several headers, attributes or entries of a descriptor, or nothing if all hold.
 func (c *conditions) obstacle(q *query) (obstacle Obstacle, name string) {
 	switch {
+	case c.until <= q.req.Now:
+		return ObstacleExpired, ""
 	case c.exclude != nil && c.excludes(q):
 		return ObstacleExcludedPath, ""
 	case len(c.methods) > 0 && !c.hasMethod(q.req.Method):
@@ -109,7 +114,7 @@ func (c *compilation) file(values choice) {
 // compileConditions returns the conditions of a rule, nil if there are none, and
 // the ways in which it can be filed, the preferred one first.
 func compileConditions(r *Rule) (*conditions, []choice, error) {
-	c := compilation{conditions: conditions{ignoreCase: r.IgnoreCase}}
+	c := compilation{conditions: conditions{ignoreCase: r.IgnoreCase, until: math.MaxInt64}}
 	for _, condition := range r.Conditions {
 		condition.addTo(&c)
 	}
@@ -119,6 +124,17 @@ func compileConditions(r *Rule) (*conditions, []choice, error) {
 	slices.SortStableFunc(c.choices, func(a, b choice) int { return cmp.Compare(a[0].kind, b[0].kind) })
 	compiled := c.conditions // a copy, which does not keep the choices in memory
 	return &compiled, c.choices, c.err
+}
+
+// Until is when the rule ends; zero is never. The time of the request decides, so that the end
+// of a rule needs no other matcher.
+type Until time.Time
+
+func (end Until) addTo(c *compilation) {
+	if t := time.Time(end); !t.IsZero() {
+		c.until = t.UnixMicro()
+		c.count++
+	}
 }
 
 // Methods are compared without regard to case; "*" is any method. GET includes HEAD, which

@@ -70,7 +70,10 @@ func (n *named) accepts(value string) bool {
 	return n.any && value != "" || n.values.has(value)
 }
 
-func (n *named) acceptsOne(lines []string) bool { return slices.ContainsFunc(lines, n.accepts) }
+// acceptsOne reports whether a line of a header is accepted.
+func (n *named) acceptsOne(lines []string) bool {
+	return slices.ContainsFunc(lines, func(line string) bool { return n.accepts(HeaderText(line)) })
+}
 
 // Attributes must match under every name, each with one of its values; "*" is any value that
 // is not empty.

@@ -9,6 +9,7 @@ type Obstacle string
 // at, those on texts before the API key, and then other rules.
 const (
 	ObstaclePath         Obstacle = "path"
+	ObstacleExpired      Obstacle = "expired"
 	ObstacleExcludedPath Obstacle = "excluded-path"
 	ObstacleMethod       Obstacle = "method"
 	ObstacleHost         Obstacle = "host"

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+	"time"
 )
 
 // Explain names the condition that a request does not meet, for every kind of
@@ -17,7 +18,7 @@ func TestExplain_Obstacles(t *testing.T) {
 		Headers:    map[string][]string{"x-color": {"*"}, "X-Tier": {"gold"}},
 		Attributes: map[string][]string{"region": {"eu"}, "tenant": {"acme"}},
 		IPs:        []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
-		Users:      []string{"ann"}, APIKeys: []string{"secret"},
+		Users:      []string{"ann"}, APIKeys: []string{"secret"}, Until: time.Unix(10, 0),
 		Descriptor: []DescriptorMatch{{Key: "route", Value: "login"}, {Key: "client", Except: []string{"test*"}}},
 	}
 	tests := []struct {
@@ -25,8 +26,9 @@ func TestExplain_Obstacles(t *testing.T) {
 		change func(*Request)
 		want   Verdict
 	}{
-		{"nothing", func(*Request) {}, Verdict{By: -1}},
+		{"nothing", func(r *Request) { r.Now = 9_999_999 }, Verdict{By: -1}},
 		{"the path", func(r *Request) { r.Path = "/other" }, Verdict{ObstaclePath, "", -1}},
+		{"the end", func(r *Request) { r.Now = 10_000_000 }, Verdict{ObstacleExpired, "", -1}},
 		{"an excluded path", func(r *Request) { r.Path = "/api/health?x" }, Verdict{ObstacleExcludedPath, "", -1}},
 		{"the method", func(r *Request) { r.Method = "POST" }, Verdict{ObstacleMethod, "", -1}},
 		{"the host", func(r *Request) { r.Host = "example.com" }, Verdict{ObstacleHost, "", -1}},
@@ -119,7 +121,7 @@ func TestExplain_RemovedObstacles(t *testing.T) {
 		}
 	}
 	for _, o := range []Obstacle{
-		ObstaclePath, ObstacleExcludedPath, ObstacleMethod, ObstacleHost, ObstacleHeader, ObstacleAttribute,
+		ObstaclePath, ObstacleExpired, ObstacleExcludedPath, ObstacleMethod, ObstacleHost, ObstacleHeader, ObstacleAttribute,
 		ObstacleDescriptor, ObstacleIP, ObstacleUser, ObstacleAPIKey,
 	} {
 		if met[o] < 20 {
@@ -134,6 +136,8 @@ func takeAway(r *testRule, v Verdict) {
 	switch v.Obstacle {
 	case ObstaclePath:
 		r.Paths = nil
+	case ObstacleExpired:
+		r.Until = time.Time{}
 	case ObstacleExcludedPath:
 		r.ExcludePaths = nil
 	case ObstacleMethod:

@@ -153,7 +153,7 @@ func (x *index) appendLines(dst []candidate, id int32, lines []string) []candida
 	}
 	seen := make(map[list]bool, 8)
 	for _, line := range lines {
-		if found := x.values.find(id, line); !seen[found] {
+		if found := x.values.find(id, HeaderText(line)); !seen[found] {
 			seen[found] = true
 			dst = x.appendList(dst, found)
 		}

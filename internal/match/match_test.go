@@ -3,10 +3,12 @@ package match
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestMatch_Conditions(t *testing.T) {
@@ -121,6 +123,8 @@ func TestMatch_Conditions(t *testing.T) {
 			[]Request{descriptor("a", "1", "a", "2")}, []Request{descriptor("a", "2", "a", "1"), descriptor("a", "1")}},
 		{"a descriptor may be long", testRule{Descriptor: slices.Repeat([]DescriptorMatch{{Key: "a"}}, MaxDescriptor)},
 			[]Request{descriptor(slices.Repeat([]string{"a", "1"}, MaxDescriptor)...)}, []Request{descriptor(slices.Repeat([]string{"a", "1"}, 100_000)...)}},
+		{"a rule ends at its moment", testRule{Users: []string{"u"}, Until: time.Unix(10, 0)},
+			[]Request{{User: "u"}, {User: "u", Now: 9_999_999}}, []Request{{User: "u", Now: 10_000_000}, {User: "u", Now: math.MaxInt64}}},
 		{"all conditions must hold together", testRule{Paths: []string{"/a"}, Methods: []string{"GET"}, Users: []string{"u"}},
 			[]Request{{Path: "/a", Method: "GET", User: "u"}},
 			[]Request{{Path: "/a", Method: "GET"}, {Path: "/a", User: "u"}, {Path: "/b", Method: "GET", User: "u"}}},

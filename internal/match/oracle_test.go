@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/fluxgate/fluxgate/internal/keyfield"
 )
@@ -26,6 +27,7 @@ type testRule struct {
 	IPs                 []netip.Prefix
 	Descriptor          []DescriptorMatch
 	Users, APIKeys      []string
+	Until               time.Time
 	Group               string
 	Shadow, Final       bool
 }
@@ -38,7 +40,7 @@ func compileAll(rules []testRule) (*Matcher, error) {
 			Paths: r.Paths, IgnoreCase: r.IgnoreCase,
 			Conditions: []Condition{
 				APIKeys(r.APIKeys), Attributes(r.Attributes), Descriptor(r.Descriptor), ExcludePaths(r.ExcludePaths), Headers(r.Headers),
-				Hosts(r.Hosts), IPs(r.IPs), Methods(r.Methods), OneOf{User, ObstacleUser, r.Users},
+				Hosts(r.Hosts), IPs(r.IPs), Methods(r.Methods), OneOf{User, ObstacleUser, r.Users}, Until(r.Until),
 			},
 			Group: r.Group, Shadow: r.Shadow, Final: r.Final,
 		}
@@ -84,6 +86,8 @@ func (q *oracleRequest) obstacle(r *testRule) (obstacle Obstacle, name string) {
 	switch {
 	case len(r.Paths) > 0 && !slices.ContainsFunc(r.Paths, onPath):
 		return ObstaclePath, ""
+	case !r.Until.IsZero() && !time.UnixMicro(q.Now).Before(r.Until):
+		return ObstacleExpired, ""
 	case slices.ContainsFunc(r.ExcludePaths, onPath):
 		return ObstacleExcludedPath, ""
 	case len(r.Methods) > 0 && !slices.ContainsFunc(r.Methods, q.hasMethod):

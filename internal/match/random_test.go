@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // Match and Explain agree with the oracle on random rule sets. Values come from small
@@ -197,6 +198,9 @@ func (g generator) rule(crowded bool) testRule {
 	if g.chance(odds) {
 		r.Descriptor = g.descriptorMatch()
 	}
+	if g.chance(odds) {
+		r.Until = time.UnixMicro(int64(g.IntN(4)))
+	}
 	r.Group = g.one("", "", "g1", "g2", "g3")
 	r.Shadow = g.chance(25)
 	r.Final = g.chance(8)
@@ -249,7 +253,7 @@ func (g generator) path() string {
 }
 
 func (g generator) request() Request {
-	req := Request{Path: g.path(), Method: g.one("GET", "POST", "get", "DELETE", "", "HEAD", "Head")}
+	req := Request{Path: g.path(), Method: g.one("GET", "POST", "get", "DELETE", "", "HEAD", "Head"), Now: int64(g.IntN(4))}
 	if g.chance(80) {
 		req.Host = g.one(append([]string{"y.x.A.test:8080", ".test", ".a.test", "test", "x.b.TEST."}, poolHosts...)...)
 	}

@@ -17,6 +17,7 @@ type Request struct {
 	Attributes map[string]string
 	// Descriptor is the request's, in order.
 	Descriptor []DescriptorEntry
+	Now        int64 // microseconds since 1970, for rules that end
 }
 
 // A Text is a part of a request that is one text.

@@ -24,10 +24,11 @@ var outcomeNames = [...]string{
 const (
 	outcomeAllowed Outcome = iota
 	outcomeLimited
-	outcomeOther     Outcome = iota + 8
-	outcomeNoRuleSet         // no decision, or one of missing-rule-behavior
-	outcomeInvalid           // no decision: the request is invalid
-	outcomeCanceled          // no decision: the caller has gone
+	outcomeStoreFailure Outcome = iota + 7
+	outcomeOther
+	outcomeNoRuleSet // no decision, or one of missing-rule-behavior
+	outcomeInvalid   // no decision: the request is invalid
+	outcomeCanceled  // no decision: the caller has gone
 	// OutcomeError is a request without a decision because of an internal error.
 	OutcomeError
 )

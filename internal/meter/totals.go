@@ -130,8 +130,19 @@ func (m *Meter) rule(set *setTotals, id string) *RuleTotals {
 // RuleSetLabel returns the label of a rule set that exists.
 func (m *Meter) RuleSetLabel(id string) string { return m.ruleSet(id).label }
 
-// The usual outcomes are counted from the first decision on: a rate that begins with the first
-// rejection would miss it.
+// Outcomes that alerts and panels have rates of are counted from the first decision on: a rate
+// that begins with the first rejection would miss it.
+func counted(o Outcome, allowed bool, source store.Source) bool {
+	switch o {
+	case outcomeAllowed:
+		return allowed && source == store.FromStore
+	case outcomeLimited:
+		return !allowed && source == store.FromStore
+	case outcomeStoreFailure:
+		return !allowed && source == noSource
+	}
+	return false
+}
 
 // ruleSetTotals passes the decisions by rule set since the start.
 func (m *Meter) ruleSetTotals(to func(ruleSet string, o Outcome, allowed bool, source string, n uint64)) {
@@ -139,9 +150,8 @@ func (m *Meter) ruleSetTotals(to func(ruleSet string, o Outcome, allowed bool, s
 		for o := range s.counts {
 			for allowed := range s.counts[o] {
 				for source := range s.counts[o][allowed] {
-					usual := o == int(outcomeAllowed) && allowed == 1 || o == int(outcomeLimited) && allowed == 0
 					n := s.counts[o][allowed][source].Load()
-					if n > 0 || usual && s.named && source == int(store.FromStore) {
+					if n > 0 || s.named && counted(Outcome(o), allowed == 1, store.Source(source)) {
 						to(s.label, Outcome(o), allowed == 1, sourceName(store.Source(source)), n)
 					}
 				}

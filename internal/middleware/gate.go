@@ -80,9 +80,27 @@ func (g *Gate[R]) Decide(ctx context.Context, r R, req *fluxgate.Request) (d flu
 	}
 	if g.Observer != nil {
 		seen := d // a copy: only an observer makes a decision escape
-		g.Observer.Decided(r, &seen)
+		g.decided(ctx, r, &seen)
 	}
 	return d, nil
+}
+
+// decided calls the observer. If it panics, the request is not served: what it has taken is given
+// back.
+func (g *Gate[R]) decided(ctx context.Context, r R, d *fluxgate.Decision) {
+	taken, returned := *d, false
+	defer func() {
+		if returned || taken.Receipt() == nil {
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+		defer cancel()
+		if _, err := g.Limiter.Settle(ctx, taken.Receipt(), 0); err != nil {
+			g.Report(r, err)
+		}
+	}()
+	g.Observer.Decided(r, d)
+	returned = true
 }
 
 // Report passes a failure to the observer, or to the log. A panic of the observer

@@ -109,16 +109,16 @@ func (w *Headers) appendLists(states, policies []byte, d *fluxgate.Decision) (_,
 		}
 		name, policy := names.names[position], names.policies[position]
 		position++
-		binding := isBinding(name, d)
+		binding := b.Rule.ID == d.RuleID && isBinding(name, d)
 		switch {
-		case b.Shadow() || b.Status == store.Unavailable || b.Status == store.NotAsked:
+		case policy == "" || b.Shadow() || b.Status == store.Unavailable || b.Status == store.NotAsked:
 			continue
 		case entries == maxEntries-1 && !bound && !binding:
 			continue
 		case entries == maxEntries:
 			return states, policies
 		case b.Limit != b.Band.Capacity: // of the fallback
-			policy = policyOf(name, b.Rule.Measure(), b.Limit, b.Band)
+			policy = policyOf(name, b.Limit, b.Band)
 		}
 		if entries > 0 {
 			states, policies = append(states, ", "...), append(policies, ", "...)
@@ -131,23 +131,27 @@ func (w *Headers) appendLists(states, policies []byte, d *fluxgate.Decision) (_,
 	return states, policies
 }
 
-// isBinding reports whether a name with its quotes is that of the binding band.
+// isBinding reports whether a name with its quotes, of a band of the binding rule, is that of
+// the binding band.
 func isBinding(name string, d *fluxgate.Decision) bool {
-	return len(name) == len(`"."`)+len(d.RuleID)+len(d.Band) &&
-		strings.HasPrefix(name[1:], d.RuleID) && strings.HasSuffix(name[:len(name)-1], d.Band)
+	return len(name) == len(`"."`)+len(d.RuleID)+len(d.Band) && strings.HasSuffix(name[:len(name)-1], d.Band)
 }
 
-// appendState appends the remaining tokens of a band and the time until it is
-// full, or until a rejected request can be sent again if that is sooner.
+// appendState appends the remaining tokens of a band and the time until there are more. That
+// is left out if it is unknown, if there cannot be more, and if it is after the time of
+// Retry-After.
 func appendState(text []byte, b *fluxgate.BandStatus, d *fluxgate.Decision) []byte {
 	text = append(text, ";r="...)
 	text = strconv.AppendInt(text, min(b.Remaining, maxInteger), 10)
-	text = append(text, ";t="...)
-	window := max(0, b.FullAfter-d.Wait) // the request was held since
-	if d.RetryAfter > 0 {
-		window = min(window, d.RetryAfter)
+	if b.MoreAfter == 0 || d.RetryAfter > 0 && b.MoreAfter > d.RetryAfter {
+		return text
 	}
-	return strconv.AppendInt(text, CeilSeconds(window), 10)
+	more := max(0, b.MoreAfter-d.Wait) // the request was held since
+	seconds := CeilSeconds(more)
+	if more < time.Second && b.Band.Kind != rules.Quota && window(b.Band) < time.Second {
+		seconds = 0 // in a second the bucket would overflow
+	}
+	return strconv.AppendInt(append(text, ";t="...), seconds, 10)
 }
 
 // tightest reports whether a decision leaves a smaller share than the headers of

@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -16,17 +17,28 @@ type ruleNames struct {
 	id       string
 	measure  string
 	bands    []rules.Band
-	names    []string // "rule.band", with its quotes, of each band
-	policies []string // its entry in the RateLimit-Policy list
+	names    []string // the name of each band's policy, with its quotes
+	policies []string // its entry in the RateLimit-Policy list; empty if that cannot have it
+}
+
+// PolicyName returns the name of a band in headers and in problem documents: "rule.band", or
+// "rule/band" if one of both has a dot. No two bands share one, since neither can have a slash.
+func PolicyName(rule, band string) string {
+	if strings.Contains(rule, ".") || strings.Contains(band, ".") {
+		return rule + "/" + band
+	}
+	return rule + "." + band
 }
 
 func newRuleNames(r *rules.Rule) *ruleNames {
 	n := &ruleNames{id: r.ID, measure: r.Measure(), bands: slices.Clone(r.Bands)}
 	for i := range r.Bands {
 		b := &r.Bands[i]
-		name := quote(r.ID + "." + b.Name())
-		n.names = append(n.names, name)
-		n.policies = append(n.policies, policyOf(name, n.measure, b.Capacity, b))
+		name, policy := quote(PolicyName(r.ID, b.Name())), ""
+		if hasUnit(n.measure, b) {
+			policy = policyOf(name, b.Capacity, b)
+		}
+		n.names, n.policies = append(n.names, name), append(n.policies, policy)
 	}
 	return n
 }
@@ -56,29 +68,34 @@ func (c *nameCache) of(r *rules.Rule) *ruleNames {
 	return names
 }
 
-// policyOf returns an entry of the RateLimit-Policy list: the limit, its unit if that
-// is not requests, and the time in which an empty band becomes full. The periods of a quota have no fixed length,
-// and requests at the same time have no period.
-func policyOf(name, measure string, limit int64, b *rules.Band) string {
-	text := append([]byte(name), ";q="...)
-	text = strconv.AppendInt(text, min(limit, maxInteger), 10)
-	if measure != rules.MeasureRequests {
-		text = append(append(text, ";qu="...), quote(measure)...)
-	}
-	if b.Kind == rules.Quota || b.Kind == rules.Concurrency {
-		return string(text)
-	}
-	text = append(text, ";w="...)
-	return string(strconv.AppendInt(text, window(b), 10))
+// hasUnit reports whether the lists can have a band. Their registered units are requests, bytes
+// and concurrent requests; clients take a number without a unit, or with another, for requests.
+// So limits of money and tokens are left out.
+func hasUnit(measure string, b *rules.Band) bool {
+	return b.Kind == rules.Concurrency || measure == rules.MeasureRequests
 }
 
-// window returns how long an empty band takes to become full, in seconds, rounded
-// up: a caller within the quota in this window is never rejected. Valid rules are
-// full within decades.
-func window(b *rules.Band) int64 {
+// policyOf returns an entry of the RateLimit-Policy list: the limit, its unit if that
+// is not requests, and the time in which an empty band becomes full. The periods of a quota have no fixed length,
+// requests at the same time have no period, and one of less than a second cannot be written.
+func policyOf(name string, limit int64, b *rules.Band) string {
+	text := append([]byte(name), ";q="...)
+	text = strconv.AppendInt(text, min(limit, maxInteger), 10)
+	switch {
+	case b.Kind == rules.Concurrency:
+		text = append(text, `;qu="concurrent-requests"`...)
+	case b.Kind != rules.Quota && window(b) >= time.Second:
+		text = strconv.AppendInt(append(text, ";w="...), CeilSeconds(window(b)), 10)
+	}
+	return string(text)
+}
+
+// window returns how long an empty token bucket or sliding window takes to become full: a
+// caller within the quota in this window is never rejected. Valid rules are full within decades.
+func window(b *rules.Band) time.Duration {
 	high, low := bits.Mul64(uint64(b.Capacity), uint64(b.Refill))
 	full, _ := bits.Div64(high, low, uint64(b.Tokens()))
-	return CeilSeconds(time.Duration(full))
+	return time.Duration(full)
 }
 
 // quote makes a structured field's string of a name. Names of rules and bands

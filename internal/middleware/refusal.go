@@ -52,15 +52,16 @@ func exceeded(d *fluxgate.Decision) string {
 	if measure == rules.MeasureTokens {
 		unit = " tokens"
 	}
+	name := PolicyName(d.RuleID, d.Band)
 	costs, limit := amount.Ceil(cost, measure), amount.Floor(d.Limit, measure)+unit
 	if d.Reason == fluxgate.ReasonCostTooHigh {
-		return fmt.Sprintf("The request costs %s, but %s.%s holds at most %s: it is never allowed.", costs, d.RuleID, d.Band, limit)
+		return fmt.Sprintf("The request costs %s, but %s holds at most %s: it is never allowed.", costs, name, limit)
 	}
 	state := fmt.Sprintf("has %s of %s left", amount.Floor(d.Remaining, measure), limit)
 	if d.Owed > 0 {
 		state = "owes " + owed(d.Owed, measure)
 	}
-	detail := fmt.Sprintf("%s.%s %s, and the request costs %s.", d.RuleID, d.Band, state, costs)
+	detail := fmt.Sprintf("%s %s, and the request costs %s.", name, state, costs)
 	if seconds := CeilSeconds(d.RetryAfter); seconds > 0 {
 		detail += fmt.Sprintf(" Try again in %ds.", seconds)
 	}
@@ -83,14 +84,14 @@ func Violated(d *fluxgate.Decision) []string {
 	if d.Band == "" {
 		return nil
 	}
-	names := []string{d.RuleID + "." + d.Band}
+	names := []string{PolicyName(d.RuleID, d.Band)}
 	for b := range d.Bands() {
 		exceeds := b.Status == store.Rejected && b.Wait > 0 ||
 			b.Status == store.TooCostly && b.Cost > b.Limit
 		if b.Shadow() || !exceeds {
 			continue
 		}
-		if name := b.Rule.ID + "." + b.Band.Name(); !slices.Contains(names, name) {
+		if name := PolicyName(b.Rule.ID, b.Band.Name()); !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 		if len(names) == maxEntries {

@@ -31,9 +31,11 @@ func slotsBound(b *rules.Band) int64 { return b.Capacity }
 func leaseAdds(b *rules.Band) *big.Rat { return regained(b, leaseTime) }
 
 // outageAdds is what each server adds that decides without Redis: its share of C, which is C/N rounded down and at
-// least one token. N is the number of servers that it last knew, also before a restart. Where requests wait, also the
-// same share of R·W/D for the longest wait W. If other servers have Redis meanwhile, also the same share of the refill.
-// A reset that fails for lack of Redis adds the same once more at its server. The periods of quotas are by the server's clock.
+// least one token, and of the refill, which is R/N: never more, and less by under a ten-millionth where the numbers
+// cannot be exact. A token in 35 years is the slowest. N is the number of servers that it last knew, also before a
+// restart. Where requests wait, also the same share of R·W/D for the longest wait W. If other servers have Redis
+// meanwhile, also the same share of the refill. A reset that fails for lack of Redis adds the same once more at its
+// server. The periods of quotas are by the server's clock.
 func outageAdds(b *rules.Band, servers int, wait time.Duration) *big.Rat {
 	return new(big.Rat).Add(outageRefills(b, servers, wait), whole(shareOf(b, servers)))
 }
@@ -130,11 +132,16 @@ var (
 	// chargeRounding is how far a charge may be from what a bucket held: its amount is
 	// in whole tokens of the band that is charged most.
 	chargeRounding = whole(1)
+	// chargeTicks is what each charge loses of times, which are whole microseconds.
+	chargeTicks = 10 * time.Microsecond
 	// heldPart is the part of a capacity that may be in slices of other gateways.
 	heldPart = big.NewRat(1, 3)
 	// usedPart is the part of a saturated bucket that is handed out at least, besides what
 	// is in slices: leases lose a little.
 	usedPart = big.NewRat(9, 10)
+	// sharedRate is the part of its share of the refill that a server regains at least without the
+	// store: it is rounded against the caller.
+	sharedRate = big.NewRat(99, 100)
 )
 
 // lostSlice is how many tokens of a slice each gateway may lose if it had no burst. After

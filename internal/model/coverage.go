@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
@@ -29,6 +30,15 @@ var (
 	}
 )
 
+// The features of a history with servers of Redis.
+var (
+	redisFeatures = []string{
+		"shared call", "two rounds", "redirected", "given back", "answer lost", "call lost", "late settlement",
+	}
+	serverFeatures = []string{"one server", "cluster", "far away"}
+	strainFeatures = []string{"store-stall", "slot moves"}
+)
+
 // Add counts a history.
 func (c *Coverage) Add(h *History, facts []Fact) {
 	if c.pairs == nil {
@@ -37,6 +47,8 @@ func (c *Coverage) Add(h *History, facts []Fact) {
 	found := map[string]bool{}
 	h.bandFeatures(found)
 	h.opFeatures(found)
+	h.redisFeatures(facts, found)
+	h.fleetFeatures(found)
 	decisions := factFeatures(facts, found)
 	c.Histories++
 	c.Operations += len(h.Ops)
@@ -128,6 +140,8 @@ func (h *History) opFeatures(found map[string]bool) {
 			}
 		case OpRestart:
 			found["restart"] = true
+		case OpMove:
+			found["slot moves"] = h.Redis.Cluster
 		case OpStep:
 			found[map[bool]string{true: "clock back", false: "clock forward"}[op.Step < 0]] = true
 		}
@@ -226,7 +240,9 @@ func (c *Coverage) String() string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "%d histories, %d operations, %d decisions\n", c.Histories, c.Operations, c.Decisions)
 	c.table(&s, operationFeatures, append(slices.Clone(bandFeatures), failureFeatures...))
+	c.table(&s, fleetOperations, append(slices.Clone(bandFeatures), failureFeatures...))
 	c.table(&s, failureFeatures, bandFeatures)
+	c.table(&s, redisFeatures, slices.Concat(serverFeatures, strainFeatures))
 	for _, missing := range c.Missing() {
 		fmt.Fprintf(&s, "never met: %s\n", missing)
 	}
@@ -251,7 +267,12 @@ func (c *Coverage) table(s *strings.Builder, rows, columns []string) {
 
 // Missing are the pairs that no history had.
 func (c *Coverage) Missing() (missing []string) {
-	for _, p := range [][2][]string{{operationFeatures, bandFeatures}, {operationFeatures, failureFeatures}, {failureFeatures, bandFeatures}} {
+	for _, p := range [][2][]string{
+		{operationFeatures, bandFeatures}, {operationFeatures, failureFeatures}, {failureFeatures, bandFeatures},
+		{fleetOperations, bandFeatures}, {fleetOperations, failureFeatures},
+		{redisFeatures, {"cluster", "store-stall"}}, {{"slot moves"}, {"redirected", "given back", "answer lost"}},
+		{serverFeatures, {"slots", "quota", "token bucket", "shadow", "leaves", "renew"}},
+	} {
 		for _, a := range p[0] {
 			for _, b := range p[1] {
 				if c.pairs[[2]string{a, b}] == 0 {
@@ -261,4 +282,37 @@ func (c *Coverage) Missing() (missing []string) {
 		}
 	}
 	return missing
+}
+
+// redisFeatures says what happened to calls of servers of Redis.
+func (h *History) redisFeatures(facts []Fact, found map[string]bool) {
+	r := h.Redis
+	if r.Nodes == 0 {
+		return
+	}
+	found[map[bool]string{true: "cluster", false: "one server"}[r.Cluster]] = true
+	if h.Gateways[0].Latency >= 50*time.Millisecond {
+		found["far away"] = true
+	}
+	for i := range facts {
+		c := facts[i].Call
+		if c == nil {
+			continue
+		}
+		found["shared call"] = found["shared call"] || len(c.Entries) > 1
+		found["call lost"] = found["call lost"] || c.Lost
+		found["answer lost"] = found["answer lost"] || c.Ran && !c.Answered
+		found["redirected"] = found["redirected"] || !c.Ran && c.Answered
+		for k := range c.Entries {
+			e := &c.Entries[k]
+			found["two rounds"] = found["two rounds"] || e.Peeks && e.Cost > 0
+			found["given back"] = found["given back"] || e.Settles && e.Actual == 0
+			found["late settlement"] = found["late settlement"] || e.Settles && c.Ran && !c.Answered
+		}
+	}
+	for name, is := range found {
+		if !is {
+			delete(found, name)
+		}
+	}
 }

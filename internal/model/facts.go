@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/model/redissim"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/store"
 )
@@ -73,6 +74,10 @@ const (
 	// that the store has it.
 	StoreWarned FactKind = "store-warned"
 	WarnFailed  FactKind = "warn-failed"
+	// ServerCalled: in a history with Redis, Gateway sent a Call of the script. ServerHas: in the end
+	// the servers have this of a bucket set, and Holds has the requests that hold slots of it.
+	ServerCalled FactKind = "server-called"
+	ServerHas    FactKind = "server-has"
 )
 
 // Fact is one thing that happened. Facts are in the order in which they ended.
@@ -123,6 +128,9 @@ type Fact struct {
 	SlotsHeld bool
 	Warning   *store.Warning
 
+	Call  *redissim.Call
+	Holds []Hold
+
 	Fault    Fault
 	Step     time.Duration
 	Gateways int
@@ -166,7 +174,9 @@ type BucketFact struct {
 	// Overdraft is whether it was debited in any case, and Alternative whether it rejects only
 	// with all others that are.
 	Overdraft, Alternative bool
-	Status                 store.Status
+	// DebitOnly is whether the request was rejected before, so that it is debited alone.
+	DebitOnly bool
+	Status    store.Status
 	// Of a take: what was asked, at least and at most, and granted. An overdraft was
 	// granted the smallest debit of a band.
 	Cost, Min, Granted int64
@@ -184,4 +194,10 @@ type BucketFact struct {
 	// Level has the levels of the bands Taken after a settlement.
 	Level *store.Result
 	Taken []store.ExactBand
+}
+
+// Hold is a slot that a request holds at the servers of Redis.
+type Hold struct {
+	Check int // 0 if it is not known
+	ID    store.HolderID
 }

@@ -2,13 +2,13 @@ package model
 
 import (
 	"context"
-	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/middleware"
+	"github.com/fluxgate/fluxgate/internal/model/redissim"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/lease"
@@ -25,9 +25,10 @@ type gateway struct {
 	engine      *fluxgate.Engine
 	leases      *lease.Store // nil without
 	link        *link
-	died        chan struct{} // closed when it was killed
-	dead        atomic.Bool   // killed or stopped
-	draining    atomic.Bool   // takes no more requests
+	network     *redissim.Link // to the servers of Redis, or nil
+	died        chan struct{}  // closed when it was killed
+	dead        atomic.Bool    // killed or stopped
+	draining    atomic.Bool    // takes no more requests
 	requests    sync.WaitGroup
 	stalled     atomic.Int64 // until then
 	rules       []*fluxgate.Compiled
@@ -41,15 +42,19 @@ func (w *world) start(number, incarnation, version int, rules []*fluxgate.Compil
 		Gateway: w.history.Gateways[number], world: w, number: number, incarnation: incarnation, started: w.now(),
 		died: make(chan struct{}), rules: rules,
 	}
-	g.link = &link{world: w, gateway: g, faults: faults, later: map[unsent][]*check{}}
-	var buckets store.Store = g.link
+	g.link = &link{world: w, gateway: g, faults: faults, shown: clock{ahead: g.Ahead}, later: map[unsent][]*check{}}
+	var buckets store.Store = prompt{g.link}
+	if w.servers != nil {
+		buckets = g.redisStore()
+	}
+	shared := buckets
 	if g.Leases {
 		// The call for a slice begins a little later, so that histories repeat.
-		g.leases = lease.New(g.link, lease.Config{Go: func(call func()) { time.AfterFunc(501*time.Nanosecond, call) }})
+		g.leases = lease.New(shared, lease.Config{Go: func(call func()) { time.AfterFunc(501*time.Nanosecond, call) }})
 		buckets = g.leases
 	}
-	local := &fallback{fluxgate.Must(memstore.New(memstore.Config{MaxBuckets: 10_000, Salt: salt})), g}
-	g.overrides = fluxgate.NewOverrides(g.link, 0)
+	local := &fallback{fluxgate.Must(memstore.New(memstore.Config{MaxBuckets: 10_000, Salt: shared.Salt(), Clock: g.ownClock})), g}
+	g.overrides = fluxgate.NewOverrides(shared, 0)
 	g.apply(version)
 	options := []fluxgate.Option{fluxgate.WithRuleSet(RuleSetID), fluxgate.WithFallback(local), fluxgate.WithOverrides(g.overrides)}
 	if g.MaxWait > 0 {
@@ -58,9 +63,12 @@ func (w *world) start(number, incarnation, version int, rules []*fluxgate.Compil
 	g.engine = fluxgate.Must(fluxgate.New(buckets, g, options...))
 	w.ran(+1, w.now())
 	w.record(&Fact{Kind: Started, Gateway: number, Version: version, Began: w.now(), Op: -1})
-	g.link.Gateways()
+	shared.Gateways()
 	return g
 }
+
+// ownClock is the clock of its machine.
+func (g *gateway) ownClock() time.Time { return time.Now().Add(g.Ahead) }
 
 // RuleSet implements [fluxgate.RuleSets].
 func (g *gateway) RuleSet(ctx context.Context, _ string) *fluxgate.Compiled {
@@ -86,6 +94,9 @@ func (g *gateway) kill() {
 	g.dead.Store(true)
 	g.draining.Store(true)
 	close(g.died)
+	if g.network != nil {
+		g.network.End()
+	}
 	g.ran(-1, g.now()+countedFor)
 	g.record(&Fact{Kind: Killed, Gateway: g.number, Began: g.now(), Op: -1})
 }
@@ -130,7 +141,7 @@ func checkOf(ctx context.Context) *check {
 func requestOf(caller string) fluxgate.Request {
 	r := fluxgate.Request{Path: "/", UserID: caller}
 	if caller != "" {
-		r.IP = netip.AddrFrom4([4]byte{10, 0, 0, caller[0]})
+		r.IP, r.APIKey = addressOf(caller), apiKeyOf(caller)
 	}
 	return r
 }
@@ -146,7 +157,9 @@ func (g *gateway) serve(op *Op, c *check, settling func(int) *gateway) {
 		leaving, cancel := context.WithCancel(ctx)
 		defer time.AfterFunc(op.Leaves, cancel).Stop()
 		defer cancel()
-		ctx = leaving
+		if ctx = leaving; op.Leaves == Gone {
+			cancel()
+		}
 	}
 	req := requestOf(c.caller)
 	if op.Path != "" {
@@ -157,7 +170,7 @@ func (g *gateway) serve(op *Op, c *check, settling func(int) *gateway) {
 		req.Costs = map[string]int64{rules.MeasureTokens: op.Tokens}
 	}
 	began := g.now()
-	d, err := g.engine.Check(ctx, &req)
+	d, err := g.decide(ctx, op, &req)
 	g.awake()
 	if g.dead.Load() {
 		return
@@ -197,9 +210,13 @@ func (g *gateway) underWay(op *Op, c *check, d *fluxgate.Decision, settling func
 	}
 	settles := &limiter{by.engine, by, c, op}
 	if op.Actual != Never && d.Receipt() != nil && (!op.Renew || op.ActualTokens != op.Tokens) {
-		settles.settle(ctx, d.Receipt(), false)
+		if op.Gone {
+			settles.settleGone(ctx, d.Receipt())
+		} else {
+			_ = settles.settle(ctx, d.Receipt(), false)
+		}
 		if op.Again {
-			settles.settle(ctx, d.Receipt(), true)
+			_ = settles.settle(ctx, d.Receipt(), true)
 		}
 	}
 	release()
@@ -218,10 +235,9 @@ func (l *limiter) fact(kind FactKind, began time.Duration, err error) *Fact {
 }
 
 // settle settles a receipt at what the operation says.
-func (l *limiter) settle(ctx context.Context, receipt *fluxgate.Receipt, again bool) {
+func (l *limiter) settle(ctx context.Context, receipt *fluxgate.Receipt, again bool) (err error) {
 	began := l.gateway.now()
 	var settled map[string]store.Settlement
-	var err error
 	if l.op.Actual == 0 && l.op.ActualTokens == 0 { // it is withdrawn
 		var one store.Settlement
 		one, err = l.Engine.Settle(ctx, receipt, 0)
@@ -232,6 +248,7 @@ func (l *limiter) settle(ctx context.Context, receipt *fluxgate.Receipt, again b
 		}})
 	}
 	l.settled(began, l.op.Actual, l.op.ActualTokens, settled, again, err)
+	return err
 }
 
 func (l *limiter) settled(began time.Duration, actual, tokens int64, settled map[string]store.Settlement, again bool, err error) {
@@ -276,30 +293,19 @@ func (g *gateway) decision(op *Op, c *check, began time.Duration, d *fluxgate.De
 		Allowed: d.Allowed, Degraded: d.Degraded, Reason: d.Reason, Source: d.Source, Held: d.Wait, RetryAfter: d.RetryAfter,
 		Cost: op.Cost, Tokens: op.Tokens,
 	}
-	if op.Kind == OpPeek {
+	switch {
+	case op.Kind == OpPeek:
 		f.Kind = Peeked
+	case op.Cost == 0: // a cost of 0 means 1
+		f.Cost = 1
 	}
-	receipt := d.Receipt()
-	var rule *rules.Rule // of the last band
-	for b := range d.Bands() {
-		if rule != b.Rule {
-			rule = b.Rule
-			r := RuleFact{Rule: b.Rule, Bucket: bucketName(b.Rule, c.caller), Status: b.Status, Source: b.Source, Cost: b.Cost}
-			if receipt != nil {
-				for i := range receipt.Takes {
-					if receipt.Takes[i].Key.Rule == b.Rule.ID {
-						r.Granted = receipt.Takes[i].Cost
-					}
-				}
-			}
-			f.Rules = append(f.Rules, r)
+	if n := int64(op.With + 1); f.Cost < 1<<40 { // in a bucket that they share
+		if op.Denied {
+			n++
 		}
-		last := &f.Rules[len(f.Rules)-1]
-		if i := len(last.Bands); b.Band != &b.Rule.Bands[i] {
-			last.Rule = applied(last.Rule, i, b.Band)
-		}
-		last.Bands = append(last.Bands, BandFact{b.Limit, b.Remaining, b.Owed, b.Wait, b.FullAfter})
+		f.Cost, f.Tokens = f.Cost*n, f.Tokens*n
 	}
+	f.Rules = g.ruleFacts(d)
 	g.record(f)
 }
 
@@ -352,7 +358,7 @@ func (s *fallback) record(f *Fact) {
 	s.gateway.mu.Lock()
 	defer s.gateway.mu.Unlock()
 	if i := s.gateway.recordLocked(f); i >= 0 {
-		s.gateway.facts[i].Clock = time.Now().UnixMicro() // its own clock
+		s.gateway.facts[i].Clock = s.gateway.ownClock().UnixMicro()
 	}
 }
 

@@ -26,6 +26,9 @@ type generator struct {
 	overriding *generator
 	// warning draws the thresholds of warnings, in the same way.
 	warning *generator
+	// enlarging draws large numbers and fleets, identifying API keys, timing clocks and
+	// calendars, exceeding extreme costs, and together what is decided as one, in the same way.
+	enlarging, identifying, timing, exceeding, together *generator
 }
 
 // resetsSeen is within which time a connected gateway sees a reset by another one, which
@@ -48,9 +51,12 @@ const path = "/x"
 // Generate makes the history of a seed. Its operations come in scenes, so that what they
 // do meets: a fault has requests before it, in it and after it.
 func Generate(seed uint64) *History {
-	g := &generator{Rand: rand.New(rand.NewPCG(seed, 20)), h: &History{Seed: seed}, counting: rand.New(rand.NewPCG(seed, 21)), ending: rand.New(rand.NewPCG(seed, 22))} //nolint:gosec // no secret
-	g.overriding = &generator{Rand: rand.New(rand.NewPCG(seed, 23))}                                                                                                    //nolint:gosec // no secret
-	g.warning = &generator{Rand: rand.New(rand.NewPCG(seed, 24))}                                                                                                       //nolint:gosec // no secret
+	own := func(stream uint64) *generator {
+		return &generator{Rand: rand.New(rand.NewPCG(seed, stream))} //nolint:gosec // no secret
+	}
+	g := own(20)
+	g.h, g.counting, g.ending, g.overriding, g.warning = &History{Seed: seed}, own(21).Rand, own(22).Rand, own(23), own(24)
+	g.enlarging, g.identifying, g.timing, g.exceeding, g.together = own(40), own(41), own(42), own(43), own(44)
 	g.lasts = time.Duration(2+g.IntN(10)) * time.Second
 	if g.IntN(8) == 0 {
 		g.lasts *= 4
@@ -63,12 +69,17 @@ func Generate(seed uint64) *History {
 	g.style, g.paths = one(g, anything, anything, anything, hot, slots, plans), g.chance(40)
 	g.callers = []string{"a", "b", "c"}[:1+g.IntN(3)]
 	g.fleet()
+	if onRedis := rand.New(rand.NewPCG(seed, 25)); onRedis.IntN(redisEvery) == 0 { //nolint:gosec // no secret
+		r := &generator{Rand: onRedis, h: &History{Seed: seed, Begins: g.h.Begins}, callers: g.callers, lasts: g.lasts}
+		r.redis()
+		return r.h
+	}
 	if g.style == hot && g.chance(20) {
 		g.quiet()
 		return g.h
 	}
 	// A stream of its own, so that the histories of all other seeds stay what they are.
-	if rand.New(rand.NewPCG(seed, 21)).IntN(50) == 0 { //nolint:gosec // no secret
+	if own(21).IntN(50) == 0 {
 		g.rollout()
 		return g.h
 	}
@@ -79,6 +90,11 @@ func Generate(seed uint64) *History {
 	g.overrides()
 	g.warnAt()
 	g.finish()
+	g.apiKeys()
+	g.clocks()
+	g.enlarge()
+	g.extremes()
+	g.joining()
 	return g.h
 }
 
@@ -191,7 +207,10 @@ func (h *History) rest() {
 			callers[op.Caller] = true
 		}
 	}
-	h.Ends += 3 * time.Second
+	h.Ends += 3*time.Second + 4*h.Redis.Timeout
+	if h.Redis.Nodes > 0 { // what is on its way arrives
+		h.Ends += 20 * h.Gateways[0].Latency
+	}
 	for _, caller := range slices.Sorted(keys(callers)) {
 		h.Ops = append(h.Ops, Op{Kind: OpPeek, At: h.Ends, Gateway: All, Caller: caller})
 	}

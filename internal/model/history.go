@@ -15,7 +15,7 @@ import (
 // History is what happens to a fleet, from outside.
 type History struct {
 	Seed uint64
-	// Begins is the time of day at which the history begins, by all clocks.
+	// Begins is when the history begins, since the beginning of 2000 by all right clocks.
 	Begins time.Duration
 	// Gateways are those that there may be, by their numbers.
 	Gateways []Gateway
@@ -24,6 +24,8 @@ type History struct {
 	Versions [][]rules.Rule
 	// Overrides are those of each version. The last versions may have none.
 	Overrides [][]Override
+	// Redis is the servers that store/redisstore has, or without Nodes the simulated store.
+	Redis Redis
 	// Ops are ordered by time.
 	Ops []Op
 	// Ends is when the last operation has ended and everything has come to rest.
@@ -53,6 +55,17 @@ type Gateway struct {
 	SeesFleet time.Duration
 	// Waits is whether it is started by an operation. The others start at 0.
 	Waits bool
+	// Ahead is how far its own clock is ahead of all others.
+	Ahead time.Duration
+}
+
+// Redis is servers on which every gateway has its own store/redisstore.
+type Redis struct {
+	Nodes   int
+	Cluster bool
+	Shards  int
+	// Timeout is that of calls.
+	Timeout time.Duration
 }
 
 // OpKind is what happens in an operation.
@@ -83,6 +96,9 @@ const (
 	OpKill OpKind = "kill"
 	// OpStall lets Gateway do nothing for Span: calls on their way arrive then.
 	OpStall OpKind = "stall"
+	// OpMove moves the cluster's slot of a shard, which is N modulo their number, to the next
+	// server within Span, key by key.
+	OpMove OpKind = "move"
 )
 
 // All is the gateway of an operation that concerns all, or all in turn.
@@ -113,10 +129,16 @@ type Op struct {
 	Actual, ActualTokens int64
 	// Leaves is when the caller goes away if the request is still held, 0 for never.
 	Leaves time.Duration
+	// With is how many other callers make the same request, and Denied whether one more that is
+	// denied is made: all are decided together.
+	With   int
+	Denied bool
 	// Renew is whether its slots are renewed meanwhile, as the middleware does.
 	Renew bool
 	// Again is whether it is settled twice.
 	Again bool
+	// Gone is whether its caller has gone when it is settled: the context has ended.
+	Gone bool
 	// SettleAt is the gateway that settles it, or All for the one that decided.
 	SettleAt int
 
@@ -147,9 +169,11 @@ const (
 	NotSent Fault = "not-sent"
 	// ShardAway: the store cannot decide the demands of Rule: [store.Unavailable].
 	ShardAway Fault = "shard-away"
+	// StoreStall: the servers of Redis run nothing, and then all that has arrived.
+	StoreStall Fault = "store-stall"
 )
 
-// Faults are all of them.
+// Faults are all of them that the simulated store has.
 var Faults = []Fault{Slow, LostCalls, LostAnswers, LateCalls, Lossy, Refused, NotSent, ShardAway}
 
 // endingAt is the until of a rule of a history, which begins in 1970.

@@ -17,6 +17,7 @@ var (
 	histories = flag.Uint64("histories", 0, "run so many random histories")
 	firstSeed = flag.Uint64("seed", 0, "the seed of the first history, 0 for a random one")
 	keepGoing = flag.Bool("all", false, "go on after a finding, and count findings by line")
+	showFacts = flag.Bool("facts", false, "print the facts of the smallest history")
 	onlyLine  = flag.String("line", "", "report findings of this line only, or with a - before it all others")
 )
 
@@ -31,6 +32,7 @@ type finding struct {
 type search struct {
 	next, most uint64
 	until      time.Time
+	only       func(seed uint64) bool // or nil
 
 	mu       sync.Mutex
 	covered  Coverage
@@ -49,6 +51,9 @@ func (s *search) run(t *testing.T) {
 				for seed := atomic.AddUint64(&s.next, 1) - 1; seed < s.most && !s.stop.Load(); seed = atomic.AddUint64(&s.next, 1) - 1 {
 					if !s.until.IsZero() && time.Now().After(s.until) {
 						return
+					}
+					if s.only != nil && !s.only(seed) {
+						continue
 					}
 					s.one(t, seed)
 				}
@@ -117,6 +122,11 @@ func (s *search) report(t *testing.T) {
 	text := ""
 	for _, v := range last[:min(len(last), 10)] {
 		text += v.String() + "\n"
+	}
+	if *showFacts {
+		for _, f := range Run(t, small) {
+			t.Log(f.String())
+		}
 	}
 	t.Errorf("seed %d breaks the line %q of the specification: %v\nThe smallest history that does:\n%s%s\n%s", s.first.history.Seed, broken.Line, broken, small, text, small.Literal())
 }

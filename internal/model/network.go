@@ -40,7 +40,7 @@ type link struct {
 	breaker breaker
 	known   int // the number of gateways, 0 if it was never read
 	seen    int // how many resets it has seen
-	shown   store.Clock
+	shown   clock
 	// later are the requests of settlements that the store did not get.
 	later map[unsent][]*check
 }
@@ -356,7 +356,7 @@ func (l *link) Reset(ctx context.Context, what store.Reset) (did bool, err error
 }
 
 // Now implements [store.Store].
-func (l *link) Now() time.Time { return l.shown.Now() }
+func (l *link) Now() time.Time { return l.time() }
 
 // FromMemory implements [store.Store].
 func (l *link) FromMemory(*store.Demand) string { return "" }

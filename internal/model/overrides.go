@@ -2,7 +2,6 @@ package model
 
 import (
 	"fmt"
-	"net/netip"
 	"slices"
 	"time"
 
@@ -95,8 +94,10 @@ func (g *gateway) apply(version int) {
 		switch r.Scope {
 		case rules.ScopeUser:
 			change.Identity["userId"] = o.Caller
+		case rules.ScopeAPIKey:
+			change.Identity["apiKey"] = digestOf(o.Caller)
 		case rules.ScopeIP:
-			change.Identity["ip"] = netip.AddrFrom4([4]byte{10, 0, 0, o.Caller[0]}).String()
+			change.Identity["ip"] = addressOf(o.Caller).String()
 		}
 		if o.Until > 0 {
 			change.Until = g.begun.Add(o.Until)
@@ -132,6 +133,9 @@ func (s *spec) checkOverride(f *Fact, r *RuleFact, unsure bool) {
 		})
 	}
 	end, ends := s.endsAfter(f.Version, rule.ID, r.Bucket)
+	if ends && s.alone(f) {
+		return
+	}
 	unsure = unsure || s.faultAt(f.Gateway, f.Began-recovery, f.At)
 	switch {
 	case ends && (unsure || f.At-f.Held >= end && f.Began < end+s.lag(f.Gateway)):

@@ -12,7 +12,7 @@ import (
 // String is the history in lines that a person can read.
 func (h *History) String() string {
 	var s strings.Builder
-	fmt.Fprintf(&s, "seed %d, begins %v after midnight\n", h.Seed, h.Begins)
+	fmt.Fprintf(&s, "seed %d, begins %v after midnight (%v)\n", h.Seed, h.Begins, begins.Add(h.Begins).Format("2 January 15:04:05"))
 	for i, g := range h.Gateways {
 		fmt.Fprintf(&s, "gateway %d: latency %v", i, g.Latency)
 		say := func(is bool, format string, args ...any) {
@@ -26,7 +26,11 @@ func (h *History) String() string {
 		say(g.SeesRules > 0, "sees rules after %v", g.SeesRules)
 		say(g.SeesFleet > 0, "sees the fleet after %v", g.SeesFleet)
 		say(g.Waits, "starts later")
+		say(g.Ahead != 0, "its clock is ahead by %v", g.Ahead)
 		s.WriteString("\n")
+	}
+	if r := h.Redis; r.Nodes > 0 {
+		fmt.Fprintf(&s, "Redis: %d nodes, cluster %t, %d shards, timeout %v\n", r.Nodes, r.Cluster, r.Shards, r.Timeout)
 	}
 	for i, rules := range h.Versions {
 		for _, r := range rules {
@@ -51,6 +55,15 @@ func ruleText(r *rules.Rule) string {
 		}
 	}
 	words = append(words, r.Paths...)
+	if r.Action != "" {
+		words = append(words, string(r.Action))
+	}
+	if r.Priority != 0 {
+		words = append(words, fmt.Sprintf("priority %d", r.Priority))
+	}
+	if r.Group != "" {
+		words = append(words, "group "+r.Group)
+	}
 	if r.Overdraft {
 		words = append(words, "overdraft")
 	}
@@ -72,7 +85,7 @@ func ruleText(r *rules.Rule) string {
 		case rules.Concurrency:
 			words = append(words, fmt.Sprintf("[%s%d at once, hold %v]", label, b.Capacity, b.Hold))
 		case rules.Quota:
-			words = append(words, fmt.Sprintf("[%s%d each %s%s]", label, b.Capacity, b.Period, warns))
+			words = append(words, fmt.Sprintf("[%s%d each %s%s]", label, b.Capacity, strings.TrimSpace(string(b.Period)+" "+b.Timezone), warns))
 		case rules.SlidingWindow:
 			words = append(words, fmt.Sprintf("[%s%d in any %v%s]", label, b.Capacity, b.Refill, warns))
 		default:
@@ -108,6 +121,8 @@ func (op *Op) String() string {
 		fmt.Fprintf(&s, "the store's clock steps by %v", op.Step)
 	case OpStall:
 		fmt.Fprintf(&s, "stalls for %v", op.Span)
+	case OpMove:
+		fmt.Fprintf(&s, "the slot of shard %d moves within %v", op.N, op.Span)
 	default:
 		s.WriteString(string(op.Kind))
 	}
@@ -127,13 +142,22 @@ func (op *Op) checks() string {
 	if op.Tokens > 0 {
 		fmt.Fprintf(&s, " (%d tokens)", op.Tokens)
 	}
+	if op.With > 0 {
+		fmt.Fprintf(&s, ", together with %d others", op.With)
+	}
+	if op.Denied {
+		s.WriteString(", together with one that is denied")
+	}
 	if op.Lasts > 0 {
 		fmt.Fprintf(&s, ", lasts %v", op.Lasts)
 	}
 	if op.Renew {
 		s.WriteString(", renewed")
 	}
-	if op.Leaves > 0 {
+	switch {
+	case op.Leaves == Gone:
+		s.WriteString(", has gone before")
+	case op.Leaves > 0:
 		fmt.Fprintf(&s, ", leaves after %v", op.Leaves)
 	}
 	if op.Actual == Never {
@@ -145,6 +169,9 @@ func (op *Op) checks() string {
 	}
 	if op.SettleAt != All {
 		fmt.Fprintf(&s, " by gateway %d", op.SettleAt)
+	}
+	if op.Gone {
+		s.WriteString(" when its caller has gone")
 	}
 	return s.String()
 }
@@ -198,6 +225,8 @@ func literal(s *strings.Builder, v reflect.Value, indent string) {
 		s.WriteString("}")
 	case reflect.String:
 		fmt.Fprintf(s, "%q", v.String())
+	case reflect.Int, reflect.Int64: // also of types that have a text
+		fmt.Fprint(s, v.Int())
 	default:
 		fmt.Fprint(s, v.Interface())
 	}

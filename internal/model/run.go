@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/model/redissim"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/memstore"
@@ -24,6 +25,7 @@ func Run(t *testing.T, h *History) (facts []Fact) {
 
 // Calls runs a history on virtual time and returns the calls that ran at the store.
 func Calls(t *testing.T, h *History) (calls []Call) {
+	h = h.withoutRedis()
 	synctest.Test(t, func(*testing.T) { calls = runInMemory(h, true).calls })
 	return calls
 }
@@ -44,10 +46,21 @@ func runInMemory(h *History, keeps bool) *world {
 // RunOver runs a history in real time over another store and returns what happened. The
 // store has to use the clock that it is opened with.
 func RunOver(h *History, open func(clock func() time.Time) store.Store) []Fact {
-	w := newWorld(h)
+	w := newWorld(h.withoutRedis())
 	w.open = func() store.Store { return open(w.clock) }
 	run(w)
 	return w.facts
+}
+
+// withoutRedis is a history over one store. Its calls have 100 ms: a gateway further away would try for ever.
+func (h *History) withoutRedis() *History {
+	own := *h
+	own.Redis = Redis{}
+	own.Gateways = slices.Clone(h.Gateways)
+	for i := range own.Gateways {
+		own.Gateways[i].Latency = min(own.Gateways[i].Latency, 20*time.Millisecond)
+	}
+	return &own
 }
 
 func newWorld(h *History) *world {
@@ -73,6 +86,9 @@ type fleet struct {
 func run(w *world) {
 	h := w.history
 	w.store = w.open()
+	if h.Redis.Nodes > 0 {
+		w.servers, w.checkOf = redissim.New(h.Redis.Nodes, h.Redis.Cluster, redisSalt), map[store.HolderID]int{}
+	}
 	f := &fleet{world: w, gateways: make([]atomic.Pointer[gateway], len(h.Gateways)), idle: make(chan func())}
 	for _, list := range h.Versions {
 		list = slices.Clone(list)
@@ -98,7 +114,11 @@ func run(w *world) {
 	f.sleepUntil(h.Ends)
 	f.underWay.Wait()
 	w.late.Wait()
+	w.recordServers()
 	f.over.Store(true)
+	for _, stop := range w.stops {
+		stop()
+	}
 	close(f.idle)
 }
 
@@ -113,13 +133,18 @@ func (f *fleet) nameBuckets() {
 	callers := map[string]bool{"": true}
 	for i := range f.history.Ops {
 		callers[f.history.Ops[i].Caller] = true
+		for _, caller := range f.history.Ops[i].others() {
+			callers[caller] = true
+		}
 	}
-	store := fluxgate.Must(memstore.New(memstore.Config{MaxBuckets: 10, Salt: salt}))
+	store := fluxgate.Must(memstore.New(memstore.Config{MaxBuckets: 10, Salt: f.salt()}))
 	for _, list := range f.history.Versions {
 		var ids []string
 		list = slices.Clone(list)
 		for i := range list {
-			ids = append(ids, list[i].ID)
+			if list[i].Limits() {
+				ids = append(ids, list[i].ID)
+			}
 			list[i].Until = time.Time{} // some have ended before the history begins
 		}
 		engine := fluxgate.Must(fluxgate.New(store, fluxgate.Static(fluxgate.Must(rules.NewSet(RuleSetID, list...)))))
@@ -184,7 +209,10 @@ func (f *fleet) begin(op *Op, index int) {
 		}
 	case OpRules:
 		f.change(op, index)
+	case OpMove:
+		f.underWay.Go(func() { f.move(op) })
 	case OpFault:
+		f.faultRedis(op)
 		f.record(&Fact{Kind: FaultBegan, Gateway: op.Gateway, Fault: op.Fault, Rule: op.Rule, Began: f.now(), Op: index})
 		f.underWay.Go(func() {
 			f.sleepUntil(op.At + op.Span + f.apart(index))
@@ -332,6 +360,11 @@ func (f *Fact) String() string {
 		s += fmt.Sprintf(" %d", f.Gateways)
 	case ClockStepped:
 		s += fmt.Sprintf(" %v", f.Step)
+	case ServerCalled:
+		s += fmt.Sprintf(" at %v ran %v lost %v answered %v", f.Call.At, f.Call.Ran, f.Call.Lost, f.Call.Answered)
+		for _, e := range f.Call.Entries {
+			s += fmt.Sprintf(" [%s holder %x settles %v peeks %v %d of %d to %d]", e.Key, e.Holder[:2], e.Settles, e.Peeks, e.Granted, e.Cost, e.Actual)
+		}
 	}
 	for _, b := range f.Buckets {
 		s += fmt.Sprintf(" [%s", b.Bucket)

@@ -184,6 +184,8 @@ func (s *shrinker) rules() {
 			})
 		}
 		s.eachRule(r.ID, func(o *rules.Rule) { o.Paths = nil })
+		s.eachRule(r.ID, func(o *rules.Rule) { o.Priority = 0 })
+		s.eachRule(r.ID, func(o *rules.Rule) { o.Group = "" })
 		s.eachRule(r.ID, func(o *rules.Rule) { o.Mode = "" })
 		s.eachRule(r.ID, func(o *rules.Rule) { o.CountRefused, o.Mode = false, "" })
 		s.eachRule(r.ID, func(o *rules.Rule) { o.OnFailure = "" })
@@ -246,6 +248,11 @@ func set[T comparable](s *shrinker, at func(h *History) *T, values ...T) {
 // numbers makes numbers small and times round.
 func (s *shrinker) numbers() {
 	set(s, func(h *History) *time.Duration { return &h.Begins }, 0)
+	if s.best.Redis.Nodes > 0 {
+		set(s, func(h *History) *bool { return &h.Redis.Cluster }, false)
+		set(s, func(h *History) *int { return &h.Redis.Nodes }, 1, 2)
+		set(s, func(h *History) *int { return &h.Redis.Shards }, 4)
+	}
 	for i := range s.best.Gateways {
 		at := func(h *History) *Gateway { return &h.Gateways[i] }
 		set(s, func(h *History) *time.Duration { return &at(h).SeesResets }, 0)
@@ -254,6 +261,7 @@ func (s *shrinker) numbers() {
 		set(s, func(h *History) *time.Duration { return &at(h).MaxWait }, 0)
 		set(s, func(h *History) *bool { return &at(h).Leases }, false)
 		set(s, func(h *History) *bool { return &at(h).Waits }, false)
+		set(s, func(h *History) *time.Duration { return &at(h).Ahead }, 0)
 		set(s, func(h *History) *time.Duration { return &at(h).Latency }, 200*time.Microsecond)
 	}
 	for i := 0; i < len(s.best.Ops); i++ {
@@ -265,10 +273,14 @@ func (s *shrinker) numbers() {
 		set(s, func(h *History) *time.Duration { return &at(h).Leaves }, 0)
 		set(s, func(h *History) *bool { return &at(h).Renew }, false)
 		set(s, func(h *History) *bool { return &at(h).Again }, false)
+		set(s, func(h *History) *bool { return &at(h).Gone }, false)
 		set(s, func(h *History) *int { return &at(h).SettleAt }, All)
 		set(s, func(h *History) *int { return &at(h).Gateway }, 0)
 		if op.Kind == OpCheck {
 			set(s, func(h *History) *string { return &at(h).Path }, "")
+			set(s, func(h *History) *int { return &at(h).With }, fewer(op.With+1)...)
+			set(s, func(h *History) *int { return &at(h).With }, 0)
+			set(s, func(h *History) *bool { return &at(h).Denied }, false)
 			set(s, func(h *History) *int64 { return &at(h).Cost }, 1)
 			set(s, func(h *History) *int64 { return &at(h).Actual }, Never, 1)
 			set(s, func(h *History) *int64 { return &at(h).Tokens }, 1)

@@ -2,11 +2,13 @@ package model
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math/big"
 	"slices"
 	"time"
 
+	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/store"
 )
@@ -62,6 +64,9 @@ const (
 	LineUsed Line = "used"
 	// LineWarning: a level at a threshold that a gateway has seen has its warning, once in a period.
 	LineWarning Line = "warning"
+	// LineTimes: a refused request fits after the time that its answer says, and a band is full after that
+	// of its reset, and not before.
+	LineTimes Line = "times"
 	// LineRecovery: after a fault the store decides again in time.
 	LineRecovery Line = "recovery"
 )
@@ -78,15 +83,25 @@ func (v Violation) String() string { return fmt.Sprintf("%v %s: %s", v.At, v.Lin
 // Check returns how the facts of a history break the specification.
 func Check(h *History, facts []Fact) []Violation {
 	s := newSpec(h, facts)
+	if h.Redis.Nodes > 0 {
+		s.checkRedis()
+		return s.violations
+	}
 	s.checkStore()
 	s.checkDecisions()
+	s.checkMatching()
+	s.checkRetries()
 	s.checkEnds()
+	s.checkCalendar()
 	s.checkOverrides()
+	s.checkNumbers()
 	s.checkBounds()
 	s.checkLeases()
 	s.checkShares()
+	s.checkSharesUsed()
 	s.checkCharges()
 	s.checkSettlements()
+	s.checkGone()
 	s.checkConservation()
 	s.checkRenewals()
 	s.checkUsed()
@@ -161,8 +176,8 @@ func newSpec(h *History, facts []Fact) *spec {
 		case Decided:
 			s.decided[f.Check] = f
 		case Settled:
-			if s.settled[f.Check] == nil {
-				s.settled[f.Check] = f
+			if s.settled[f.Check] == nil && !errors.Is(f.Err, fluxgate.ErrReceipt) && !errors.Is(f.Err, fluxgate.ErrCost) {
+				s.settled[f.Check] = f // what is refused settles nothing
 			}
 		}
 	}

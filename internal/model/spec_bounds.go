@@ -16,6 +16,7 @@ type admission struct {
 	tokens *big.Rat
 	band   *band
 	check  int
+	period int64 // of a quota: when it began
 }
 
 // allowance is what an event adds to every interval that it is in.
@@ -139,6 +140,9 @@ func (s *spec) admission(f *Fact, r *RuleFact, k int) (a admission, id uint32, o
 			}
 		}
 	}
+	if b.kind() == rules.Quota {
+		a.period, _ = periodAt(&b.Band, a.clock)
+	}
 	a.tokens.Sub(a.tokens, s.cameBack(f, r, b, wait))
 	return a, exact.ID, true
 }
@@ -209,7 +213,7 @@ func (s *spec) checkTokens(m *meter) {
 // checkCounts checks quotas and windows: each admission finds at most the capacity used
 // in its period, and the allowances of that time.
 func (s *spec) checkCounts(m *meter) {
-	ends := s.periodEnds(m)
+	ends, stepped := s.periodEnds(m), s.any(ClockStepped)
 	for i := range m.admissions {
 		a := &m.admissions[i]
 		if a.band.kind() == rules.TokenBucket || a.tokens.Sign() <= 0 {
@@ -217,16 +221,12 @@ func (s *spec) checkCounts(m *meter) {
 		}
 		sum, bound, largest := new(big.Rat), windowBound(&a.band.Band), windowBound(&a.band.Band)
 		from := a.at
-		length := a.band.Refill
-		if a.band.kind() == rules.Quota {
-			length = periodLength(&a.band.Band)
-		}
 		for j := range m.admissions[:i+1] {
 			b := &m.admissions[j]
 			same := m.counts(j, i)
 			if a.band.kind() == rules.Quota {
 				// What was taken in another kind of period ended with that.
-				same = b.clock/length.Microseconds() == a.clock/length.Microseconds() && b.band.Period == a.band.Period && !s.ended(b, a.at, length)
+				same = b.period == a.period && b.band.Period == a.band.Period && (!stepped || !s.ended(b, a.at))
 				if end, is := ends[b.check]; is && end <= a.clock {
 					same = false
 				}
@@ -274,8 +274,8 @@ func (s *spec) periodEnds(m *meter) map[int]int64 {
 				if b.Bucket != m.bucket || b.Granted == 0 || b.Exact[k].ID != m.id || numbers == nil || numbers.kind() != rules.Quota {
 					continue
 				}
-				if length := periodLength(&numbers.Band).Microseconds(); f.Clock >= now[b.Generation] {
-					now[b.Generation] = (f.Clock/length + 1) * length
+				if f.Clock >= now[b.Generation] {
+					_, now[b.Generation] = periodAt(&numbers.Band, f.Clock)
 				}
 				ends[f.Check] = now[b.Generation]
 			}
@@ -286,8 +286,8 @@ func (s *spec) periodEnds(m *meter) map[int]int64 {
 
 // ended reports whether the store's clock passed the end of the period of an admission until
 // a moment: if it stepped back then, the next period has begun anyway.
-func (s *spec) ended(a *admission, until, length time.Duration) bool {
-	end := (a.clock/length.Microseconds() + 1) * length.Microseconds()
+func (s *spec) ended(a *admission, until time.Duration) bool {
+	_, end := periodAt(&a.band.Band, a.clock)
 	return slices.ContainsFunc(s.facts, func(f Fact) bool {
 		return f.Kind == ClockStepped && a.at <= f.At && f.At <= until && f.Clock-f.Step.Microseconds() >= end
 	})
@@ -322,17 +322,6 @@ func (m *meter) versions() int {
 		all[e.band] = true
 	}
 	return len(all)
-}
-
-// periodLength is that of a quota's period. All that histories use begin at a multiple.
-func periodLength(b *rules.Band) time.Duration {
-	switch b.Period {
-	case "second":
-		return time.Second
-	case "minute":
-		return time.Minute
-	}
-	return time.Hour
 }
 
 // reasons are the allowances until a moment, in words.

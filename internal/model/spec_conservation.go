@@ -17,6 +17,7 @@ func (s *spec) checkCharges() {
 		band uint32
 	}
 	granted, charged, returned := map[place]*big.Rat{}, map[place]*big.Rat{}, map[place]*big.Rat{}
+	times := map[place]int{} // how often it was charged
 	add := func(to map[place]*big.Rat, p place, tokens *big.Rat) {
 		if to[p] == nil {
 			to[p] = new(big.Rat)
@@ -48,10 +49,12 @@ func (s *spec) checkCharges() {
 					case numbers == nil || numbers.kind() == rules.Concurrency:
 					case charge:
 						add(charged, p, tokensOf(&b.Exact[k], numbers, b.Granted))
-						s.checkCharged(f, b, numbers, granted[p], charged[p])
+						times[p]++
+						s.checkCharged(f, b, numbers, granted[p], charged[p], times[p])
 					case b.Exact[k].CountsRefused && b.Fallback && b.Cost == 0: // hits are counted above the limit too
 						add(charged, p, tokensOf(&b.Exact[k], numbers, b.Charged))
-						s.checkCharged(f, b, numbers, granted[p], charged[p])
+						times[p]++
+						s.checkCharged(f, b, numbers, granted[p], charged[p], times[p])
 					case b.Fallback && b.Actual < b.Cost:
 						add(returned, p, tokensOf(&b.Exact[k], numbers, b.Returned))
 						s.checkReturned(f, b, numbers, charged[p], returned[p])
@@ -111,11 +114,12 @@ func (s *spec) checkReturned(f *Fact, b *BucketFact, numbers *band, charged, ret
 	}
 }
 
-func (s *spec) checkCharged(f *Fact, b *BucketFact, numbers *band, granted, charged *big.Rat) {
+func (s *spec) checkCharged(f *Fact, b *BucketFact, numbers *band, granted, charged *big.Rat, times int) {
 	most := new(big.Rat).Set(chargeRounding)
 	if granted != nil {
 		most.Add(most, granted)
 	}
+	most.Add(most, regained(&numbers.Band, time.Duration(times)*chargeTicks)) // for fast bands that is more than a token
 	if charged.Cmp(most) > 0 {
 		s.violate(LineCharge, f.At, "bucket %s was charged %s tokens in %s by gateway %d, which has granted %s", b.Bucket, charged.FloatString(3), numbers.Name(), f.Gateway, most.FloatString(3))
 	}
@@ -203,8 +207,9 @@ func (s *spec) any(kinds ...FactKind) bool {
 func (l *ledger) lasts(final *Fact) bool {
 	switch l.band.kind() {
 	case rules.Quota:
-		length := periodLength(&l.band.Band).Microseconds()
-		return (final.Clock-(final.At-l.since).Microseconds())/length == final.Clock/length
+		first, _ := periodAt(&l.band.Band, final.Clock-(final.At-l.since).Microseconds())
+		last, _ := periodAt(&l.band.Band, final.Clock)
+		return first == last
 	case rules.SlidingWindow:
 		return final.At-l.since < l.band.Refill
 	case rules.TokenBucket:

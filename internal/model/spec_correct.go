@@ -160,7 +160,7 @@ func (a *account) change(to *band, now int64, edges [3]int64, first bool) {
 		}
 	case rules.Quota:
 		a.raise(to, early)
-		if from.Period != to.Period && now >= early.end+periodLength(&from.Band).Microseconds() {
+		if _, next := periodAt(&from.Band, early.end); from.Period != to.Period && now >= next {
 			a.most.SetInt64(to.Capacity) // the former numbers were full again, and may be forgotten
 		}
 	case rules.SlidingWindow:

@@ -23,6 +23,25 @@ func (b *BucketFact) counted() bool {
 	return len(b.Exact) == 1 && b.Exact[0].CountsRefused && (b.Status == store.Rejected || b.Status == store.TooCostly)
 }
 
+// hits is how many refused hits a quota counts, at least and at most: hits beyond a bound are not counted.
+func (d *demand) hits() (least, most int64) {
+	a := d.views[0]
+	if a == nil || a.open {
+		return 0, d.Cost
+	}
+	from, to := a.clone().charge(whole(d.Cost), a.debt())
+	return floor(from), floor(to)
+}
+
+// uncounted reports whether hits are not counted that should be.
+func (d *demand) uncounted() bool {
+	if !d.counted() {
+		return false
+	}
+	least, most := d.hits()
+	return d.Granted < least || d.Granted > most
+}
+
 // evaluate computes whether the demand fits.
 func (d *demand) evaluate() {
 	need := d.Min

@@ -48,8 +48,7 @@ func (s *spec) checkShares() {
 						continue
 					}
 					most := shareOf(&whole.Band, servers[f.Gateway])
-					if b.Exact[k].Capacity > most {
-						s.violate(LineShare, f.At, "gateway %d, which knows of %d, applies %d of %d to bucket %s, at most %d", f.Gateway, servers[f.Gateway], b.Exact[k].Capacity, whole.Capacity, b.Bucket, most)
+					if !s.checkShareNumbers(f, b, whole, servers[f.Gateway], k) {
 						return
 					}
 					if whole.kind() != rules.Concurrency || b.Granted == 0 || b.Holder == 0 {
@@ -82,7 +81,7 @@ func (s *spec) wholeOf(f *Fact, b *BucketFact, k int) *band {
 		return nil
 	}
 	for i := range d.Rules {
-		if r := d.Rules[i].Rule; r.ID == b.Rule && k < len(r.Bands) {
+		if r := d.Rules[i].Rule; r.ID == b.Rule && d.Rules[i].Bucket == b.Bucket && k < len(r.Bands) {
 			if exact, err := r.Bands[k].Exact(k); err == nil && exact.ID == b.Exact[k].ID {
 				return s.bandOf(r.ID, &exact)
 			}

@@ -127,7 +127,7 @@ func (r *replay) full(id setID, f *Fact) {
 // take compares a take or a peek with what the contract wants, and takes.
 func (r *replay) take(f *Fact) {
 	demands := make([]*demand, len(f.Buckets))
-	admitted, fits, alternatives, over := true, true, 0, 0
+	admitted, fits, rejected, alternatives, over := true, true, false, 0, 0
 	for i := range f.Buckets {
 		b := &f.Buckets[i]
 		r.generation[gatewayBucket{f.Gateway, b.Bucket}] = b.Generation
@@ -143,6 +143,7 @@ func (r *replay) take(f *Fact) {
 		if b.Alternative && !b.Shadow {
 			alternatives++
 		}
+		rejected = rejected || b.DebitOnly
 		switch {
 		case b.Shadow || b.Status == store.OK:
 		case b.Alternative:
@@ -152,7 +153,7 @@ func (r *replay) take(f *Fact) {
 			fits = fits && !d.must
 		}
 	}
-	admitted = admitted && (alternatives == 0 || over < alternatives)
+	admitted = admitted && !rejected && (alternatives == 0 || over < alternatives)
 	peek := f.Kind == StorePeeked
 	if !peek && !f.Charge && f.Admitted != admitted {
 		r.violate(LineDecision, f.At, "%v: the take of request %d was admitted: %t, by its enforced demands %t", demands[0].Bucket, f.Check, f.Admitted, admitted)
@@ -242,7 +243,7 @@ func (r *replay) compare(f *Fact, d *demand, admitted, peek bool) {
 	}
 	takes := !peek && d.Granted > 0
 	switch {
-	case !peek && d.counted() && d.Granted != d.Cost:
+	case !peek && d.uncounted():
 		r.wrong(f, d, LineOverdraft, "counts %d of %d refused hits", d.Granted, d.Cost)
 		return
 	case takes && !d.Overdraft && !d.counted() && (!admitted || d.Status != store.OK):
@@ -269,6 +270,7 @@ func (r *replay) compare(f *Fact, d *demand, admitted, peek bool) {
 			return
 		}
 	}
+	r.times(f, d)
 	if !peek {
 		r.commit(f, d, takes || d.debits)
 	}

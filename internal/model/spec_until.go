@@ -3,6 +3,9 @@ package model
 import (
 	"slices"
 	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // checkEnds checks that a rule applies until its end, and not after it. A gateway knows the time
@@ -14,13 +17,13 @@ func (s *spec) checkEnds() {
 	}
 	for i := range s.facts {
 		f := &s.facts[i]
-		if f.Kind != Decided || f.Err != nil {
+		if f.Kind != Decided || f.Err != nil || f.Reason == fluxgate.ReasonDenied || s.grouped(f) {
 			continue
 		}
 		for j := range s.Versions[f.Version] {
 			rule := &s.Versions[f.Version][j]
 			end, ends := endOf(rule)
-			if !ends {
+			if !ends || s.alone(f) {
 				continue
 			}
 			applies := slices.ContainsFunc(f.Rules, func(r RuleFact) bool { return r.Rule.ID == rule.ID })
@@ -32,6 +35,17 @@ func (s *spec) checkEnds() {
 			}
 		}
 	}
+}
+
+// grouped reports whether another rule may apply in place of one that has ended.
+func (s *spec) grouped(f *Fact) bool {
+	return slices.ContainsFunc(s.Versions[f.Version], func(r rules.Rule) bool { return r.Group != "" || r.Action != "" })
+}
+
+// alone reports whether a request is decided by the gateway's own clock, which may be wrong: it has had no
+// answer of the store, which is away.
+func (s *spec) alone(f *Fact) bool {
+	return s.Gateways[f.Gateway].Ahead != 0 && s.faultAt(f.Gateway, f.Began-recovery, f.At) && !s.knowsTime(f.Gateway, f.Began)
 }
 
 // lag is how far a gateway may be behind the clock of the store.

@@ -13,6 +13,10 @@ import (
 // fails: a call has a deadline, and a bucket may have several warnings.
 const warnWithin = 3 * time.Second
 
+// warnSoon is within which time a gateway warns of a level that a take has seen, beside the
+// journeys of the warnings.
+const warnSoon = 200 * time.Millisecond
+
 // warningLists are those of a store.
 type warningLists interface {
 	PendingWarnings(ctx context.Context, after string, most int) ([]store.Warning, error)
@@ -113,9 +117,13 @@ func (s *spec) anyIn(from, to time.Duration, kinds ...FactKind) bool {
 // checkWarned checks that the levels of a bucket that a gateway was answered have warnings.
 func (s *spec) checkWarned(f *Fact, b *BucketFact, warned []*Fact) {
 	until, decision := f.At+warnWithin, s.decided[f.Check]
-	switch took := f.Kind == StoreTook && f.Check > 0 && !f.Charge; {
-	case took && decision != nil && decision.At >= f.At:
-		until = decision.At - decision.Held
+	took := f.Kind == StoreTook && f.Check > 0 && !f.Charge
+	if took && decision != nil && decision.At >= f.At {
+		until = decision.At - decision.Held + warnSoon + 2*time.Duration(len(rules.Percents{}))*s.Gateways[f.Gateway].Latency
+	}
+	switch {
+	case !took && len(s.Overrides) > 0 && s.byAPIKey(b.Rule):
+		return // where the numbers of the caller are not known, the next request of the caller warns
 	case until > s.facts[len(s.facts)-1].At || s.endedIn(f.Gateway, f.At, until):
 		return
 	case s.faultAt(f.Gateway, f.At, until): // it may be stalled, or see other rules much later

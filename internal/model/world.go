@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/model/redissim"
 	"github.com/fluxgate/fluxgate/store"
 )
 
@@ -35,9 +36,13 @@ type world struct {
 	fleetBefore int
 	facts       []Fact
 	holders     map[store.HolderID]int
-	checks      int
-	calls       []Call // if they are kept
-	keeps       bool
+	servers     *redissim.Servers // of Redis, or nil
+	// checkOf is the request of a holder, and stops end the stores of Redis.
+	checkOf map[store.HolderID]int
+	stops   []func()
+	checks  int
+	calls   []Call // if they are kept
+	keeps   bool
 }
 
 // Call is a call that ran at the store, and its answer: so that another store can be asked
@@ -296,7 +301,7 @@ func (w *world) fact(kind FactKind, l *link, c *check, began time.Duration) *Fac
 func (w *world) bucket(d *store.Demand, generation int, r *store.Result) BucketFact {
 	return BucketFact{
 		Bucket: w.names[d.Key.ID], Rule: d.Key.Rule, Generation: generation, Exact: d.Bands,
-		Shadow: d.Shadow, Overdraft: d.Overdraft, Alternative: d.Alternative, Status: r.Status, Cost: d.Cost, Min: d.Min, Granted: r.Granted,
+		Shadow: d.Shadow, Overdraft: d.Overdraft, Alternative: d.Alternative, DebitOnly: d.DebitOnly, Status: r.Status, Cost: d.Cost, Min: d.Min, Granted: r.Granted,
 		MaxWait: d.MaxWait, Wait: r.Wait, Holder: w.holder(d.Holder), Bands: bandFacts(d.Bands, r.Bands),
 	}
 }

@@ -10,6 +10,9 @@ import (
 // maxLine is how long a line may be. Longer ones are counted and skipped.
 const maxLine = 65_536
 
+// bufferSize is room for the longest line and its end.
+const bufferSize = maxLine + len("\n")
+
 // lineReader cuts a stream into lines.
 type lineReader struct {
 	r      *bufio.Reader
@@ -17,7 +20,7 @@ type lineReader struct {
 }
 
 func newLineReader(r io.Reader) *lineReader {
-	return &lineReader{r: bufio.NewReaderSize(r, maxLine+len("\n"))}
+	return &lineReader{r: bufio.NewReaderSize(r, bufferSize)}
 }
 
 // next returns the next line without its end. The error is errLong for a line that is too

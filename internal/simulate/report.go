@@ -51,7 +51,8 @@ type Log struct {
 type SkippedLine struct {
 	Line   int64  `json:"line"`
 	Reason string `json:"reason"`
-	// Text is the beginning of the line. It is empty for JSON lines: a field may be a secret.
+	// Text is the beginning of the line. It is empty for JSON lines, in which a field may be a
+	// secret, and for lines that are not UTF-8.
 	Text string `json:"text,omitempty"`
 }
 

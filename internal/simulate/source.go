@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/fluxgate/fluxgate/internal/printable"
 )
@@ -33,7 +34,11 @@ func openLogs(logs []Input, mapping []string) (sources []*source, err error) {
 		return nil, err
 	}
 	for _, in := range logs {
-		s := &source{log: Log{Name: in.Name}, lines: newLineReader(in.Reader), fields: fields, entry: new(entry)}
+		text, err := unpack(in.Reader)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", in.Name, err)
+		}
+		s := &source{log: Log{Name: in.Name}, lines: newLineReader(text), fields: fields, entry: new(entry)}
 		if err := s.next(); err != nil {
 			return nil, err
 		}
@@ -108,7 +113,7 @@ func (s *source) skip(line string, why error) {
 		return
 	}
 	s.log.FirstSkipped = &SkippedLine{Line: s.lines.number, Reason: why.Error()}
-	if !isJSON(line) {
+	if !isJSON(line) && utf8.ValidString(line) {
 		s.log.FirstSkipped.Text = printable.Line(query.ReplaceAllString(line, "?…"), 160)
 	}
 }

@@ -45,6 +45,7 @@ type Band struct {
 	Remaining    int64  `json:"remaining" doc:"How many whole tokens are left, or slots are free."`
 	Owed         int64  `json:"owed,omitempty" doc:"Tokens booked beyond the limit: debt, or reservations of waiting requests."`
 	WaitMs       Millis `json:"waitMs,omitempty" doc:"This band's part in the wait."`
+	MoreAfterMs  Millis `json:"moreAfterMs,omitempty" doc:"How long until more is left. Absent if it is full, and for slots."`
 	FullAfterMs  Millis `json:"fullAfterMs,omitempty" doc:"How long until it is full."`
 	Capacity     int64  `json:"capacity" doc:"The rule's capacity."`
 	RefillTokens int64  `json:"refillTokens,omitempty" doc:"Of a token bucket: how many tokens come back in each period."`
@@ -165,6 +166,7 @@ func appendBand(b []byte, s *fluxgate.BandStatus) []byte {
 	b = appendInt(b, `,"remaining":`, s.Remaining)
 	b = appendOwed(b, s.Owed)
 	b = appendMillis(b, `,"waitMs":`, millis(s.Wait))
+	b = appendMillis(b, `,"moreAfterMs":`, millis(s.MoreAfter))
 	b = appendMillis(b, `,"fullAfterMs":`, millis(s.FullAfter))
 	b = appendInt(b, `,"capacity":`, s.Band.Capacity)
 	switch s.Band.Kind {
@@ -277,7 +279,7 @@ func (w *Decision) Decision() (fluxgate.Decision, error) {
 			Rule: rule, Band: &own, Cost: max(1, band.Cost), Limit: band.Limit,
 			BandResult: store.BandResult{
 				Remaining: band.Remaining, Owed: band.Owed,
-				Wait: band.WaitMs.duration(), FullAfter: band.FullAfterMs.duration(),
+				Wait: band.WaitMs.duration(), MoreAfter: band.MoreAfterMs.duration(), FullAfter: band.FullAfterMs.duration(),
 			},
 		}
 		if bands[i].Status, ok = store.ParseStatus(band.Status); !ok {
@@ -325,7 +327,7 @@ func (w *Decision) check() error {
 		if _, err := band.Exact(i); err != nil || b.Limit < 1 {
 			return errors.New("a band with invalid numbers")
 		}
-		if b.WaitMs < 0 || b.FullAfterMs < 0 {
+		if b.WaitMs < 0 || b.MoreAfterMs < 0 || b.FullAfterMs < 0 {
 			return errors.New("a negative time")
 		}
 	}

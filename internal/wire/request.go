@@ -94,9 +94,17 @@ type Extend struct {
 	Receipt string `json:"receipt"`
 }
 
+// Settlement is the result of settling an actual cost.
+type Settlement struct {
+	Returned int64 `json:"returned"`
+	Charged  int64 `json:"charged"`
+	Queued   bool  `json:"queued,omitempty" doc:"The server settles the receipt when Redis answers; numbers are 0."`
+}
+
 // Settlements are the result of settling a usage, by measure.
 type Settlements struct {
 	Measures map[string]store.Settlement `json:"measures"`
+	Queued   bool                        `json:"queued,omitempty" doc:"The server settles the receipt when Redis answers; numbers are 0."`
 }
 
 // FromRequest returns a request as JSON.
@@ -167,6 +175,9 @@ func (w *Request) To(r *fluxgate.Request) error {
 	}
 	if w.Cost < 0 {
 		return errors.New("cost: cannot be negative")
+	}
+	if w.Cost > store.MaxCost {
+		return fmt.Errorf("cost: at most %d is possible", int64(store.MaxCost))
 	}
 	if err := r.CheckCosts(); err != nil {
 		return fmt.Errorf("costs and estimate: %w", err)

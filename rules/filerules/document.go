@@ -118,17 +118,11 @@ func (d *document) add(n *yamltree.Node, path rules.Path) {
 		found.revision, err = rules.ContentRevision(set)
 	}
 	var invalid *rules.ValidationError
-	node := n.Get("rules")
 	switch {
 	case errors.As(err, &invalid):
 		d.refuse(n, path, found.id, invalid.Problems...)
 	case err != nil:
 		d.refuse(n, path, found.id, rules.Problem{Code: rules.CodeUnsupported, Message: err.Error()})
-	case node == nil || node.Kind != yamltree.List:
-		// A file that ends after the id must not delete every rule.
-		d.refuse(n, path, found.id, rules.Problem{
-			Code: rules.CodeRequired, Path: rules.Path{"rules"}, Message: "is required: write [] for a rule set without rules",
-		})
 	default:
 		found.rules = set
 	}

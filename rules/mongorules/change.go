@@ -115,6 +115,11 @@ func (s *Source) commit(ctx context.Context, b *base, d draft) (*head, error) {
 	if err != nil {
 		return nil, err
 	}
+	if b.head.state().Deleted && !h.Deleted {
+		if err := s.clearOverrides(ctx, b.id); err != nil {
+			return nil, err
+		}
+	}
 	last = cmp.Or(last, &head{})
 	h.Revision, h.Start = last.Revision+1, last.End
 	h.End = h.Start + int64(len(d.json))
@@ -133,6 +138,12 @@ func (s *Source) commit(ctx context.Context, b *base, d draft) (*head, error) {
 	if conflict {
 		return nil, &rules.ConflictError{RuleSetID: b.id, Base: d.change.Base, Current: h.state().Current()}
 	}
+	if h.Deleted {
+		if err := s.clearOverrides(ctx, h.ID); err != nil {
+			s.config.Logger.Warn("a rule set is deleted, but not its overrides yet: a reconciler deletes them, or the next change",
+				"ruleSet", h.ID, "revision", h.Revision, "error", err)
+		}
+	}
 	if err := s.syncDocuments(ctx, h, d.want); err != nil {
 		s.config.Logger.Warn("a change is committed, but its documents are not written yet: a reconciler will write them",
 			"ruleSet", h.ID, "revision", h.Revision, "error", err)
@@ -146,7 +157,7 @@ func (s *Source) archive(ctx context.Context, h *head) error {
 		return nil
 	}
 	v := *h
-	v.ID, v.Synced, v.Replaces, v.Adds, v.Problem, v.Lease = snapshotID(h.ID, h.Revision), 0, nil, nil, "", nil
+	v.ID, v.Synced, v.Replaces, v.Adds, v.Problem, v.Lease = snapshotID(h.RuleSetID, h.Revision), 0, nil, nil, "", nil
 	return s.call(ctx, "writing the history", func(ctx context.Context) error {
 		_, err := s.current().history.ReplaceOne(ctx, bson.M{"_id": v.ID}, v, options.Replace().SetUpsert(true))
 		return err
@@ -177,7 +188,17 @@ func (s *Source) syncDocuments(ctx context.Context, h *head, want []ruleDocument
 			return err
 		}
 		complete := true
-		for chunk := range slices.Chunk(classify(h, want, all, round > 0).writes, s.config.batch) {
+		found, err := s.compare(ctx, h, want, all, round > 0)
+		if err != nil {
+			return err
+		}
+		replaced := setOf(h.Replaces)
+		edited := slices.DeleteFunc(found.obsolete, func(d document) bool { return d.untouched() || replaced[d.fingerprint()] })
+		if len(edited) > 0 {
+			s.config.Logger.Warn("documents were edited while their rule set was deleted; they are deleted too",
+				"ruleSet", h.ID, "revision", h.Revision, "author", h.Author, "documents", names(edited))
+		}
+		for chunk := range slices.Chunk(found.writes, s.config.batch) {
 			done, err := s.bulkWrite(ctx, "writing documents", s.current().docs, chunk)
 			if err != nil {
 				return err

@@ -14,7 +14,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/fluxgate/fluxgate/internal/printable"
 	"github.com/fluxgate/fluxgate/rules"
 )
 
@@ -24,9 +23,13 @@ type base struct {
 	id      string
 	head    *head      // nil if there is none
 	current *rules.Set // of the head's revision, nil if there is none
-	raw     []bson.Raw // the documents as read
-	digest  string     // of head and documents
-	want    []ruleDocument
+	// snapshot is the head's revision as the history has it. salvaged is set if the history has
+	// lost it, and the documents replace it.
+	snapshot *head
+	salvaged bool
+	raw      []bson.Raw // the documents as read
+	digest   string     // of head and documents
+	want     []ruleDocument
 	differences
 }
 
@@ -37,6 +40,7 @@ type differences struct {
 	unedited []rules.Rule // the rules that are neither edited nor removed
 	ignored  []document   // of rules without bands, see document.unfinished
 	obsolete []document   // of rules that the revision does not have, but not edits: they are deleted
+	outdated []document   // of rules that the revision has, but written for another content: they are rewritten
 	lost     bool         // all documents are missing, which is not an edit
 	// replaces has the fingerprints of edited documents that the revision has imported or
 	// replaces. They are rewritten.
@@ -90,7 +94,7 @@ func (s *Source) scan(ctx context.Context, id string, index bson.D) (all []bson.
 // digest returns a hash of the documents and the head.
 func digest(h *head, all []bson.Raw) string {
 	sum := sha256.New()
-	_, _ = fmt.Fprintln(sum, h.state(), h != nil && h.Synced == h.Revision) // a hash never fails
+	_, _ = fmt.Fprintln(sum, h.state(), h != nil && h.settled()) // a hash never fails
 	for _, raw := range all {
 		_, _ = sum.Write(raw)
 	}
@@ -106,22 +110,26 @@ func (s *Source) inspect(ctx context.Context, id string, h *head) (*base, error)
 		return nil, err
 	}
 	b := &base{id: id, head: h, raw: raw, digest: digest(h, raw)}
-	if before, _ := s.reconciled.Load(id); before == b.digest {
-		return b, nil // unchanged since a call that found no differences
+	if same, err := s.unchanged(ctx, b); err != nil || same {
+		return b, err // unchanged since a call that found no differences
 	}
 	compared := h
 	if h != nil {
 		var v *rules.Version
-		if v, err = s.fetchVersion(ctx, h, h.Revision); err == nil {
+		if b.snapshot, err = s.fetchSnapshot(ctx, h, h.Revision); err == nil {
+			v, err = b.snapshot.decode()
+		}
+		if err == nil {
 			b.current = v.RuleSet
 			b.want, err = encodeRules(b.current)
 		}
 		if errors.Is(err, errNoSnapshot) && len(raw) > 0 {
-			compared, err = nil, nil // the documents are all that is left, and count as edits
+			compared, b.salvaged, err = nil, true, nil // the documents are all that is left, and count as edits
 		}
 	}
-	b.differences = classify(compared, b.want, raw, false)
-	if err == nil {
+	if err != nil {
+		b.differences = classify(compared, b.want, raw, false, nil)
+	} else if b.differences, err = s.compare(ctx, compared, b.want, raw, false); err == nil {
 		err = s.confirmMissing(ctx, b, compared)
 	}
 	b.replaces = append(b.replaces, cmp.Or(h, &head{}).Replaces...)
@@ -148,12 +156,32 @@ func (s *Source) confirmMissing(ctx context.Context, b *base, compared *head) (e
 		if b.raw, err = s.fetchDocuments(ctx, b.id); err != nil {
 			return err
 		}
-		b.digest, b.differences = digest(b.head, b.raw), classify(compared, b.want, b.raw, false)
-		if missing() == before {
+		if b.differences, err = s.compare(ctx, compared, b.want, b.raw, false); err != nil {
+			return err
+		}
+		if b.digest = digest(b.head, b.raw); missing() == before {
 			return nil
 		}
 	}
 	return fmt.Errorf("the documents of rule set %q change too often", b.id)
+}
+
+// compare is classify, which needs the former rules of a rule set that is being deleted.
+func (s *Source) compare(ctx context.Context, h *head, want []ruleDocument, raw []bson.Raw, long bool) (differences, error) {
+	var former map[string]bool
+	if h != nil && h.Deleted && !h.settled() {
+		v, err := s.fetchVersion(ctx, h, h.Synced)
+		if err != nil && !errors.Is(err, errNoSnapshot) && !errors.Is(err, errBroken) {
+			return differences{}, err
+		}
+		if err == nil && v.RuleSet != nil {
+			former = map[string]bool{}
+			for r := range v.RuleSet.Rules() {
+				former[r.ID] = true
+			}
+		}
+	}
+	return classify(h, want, raw, long, former), nil
 }
 
 // classifier compares the documents of a rule set with a revision.
@@ -162,15 +190,17 @@ type classifier struct {
 	replaced map[string]bool // the fingerprints in head.Replaces
 	added    map[string]bool // the rule ids in head.Adds
 	long     bool            // insert documents under long keys
+	// former has the ids of the rules of a rule set that is being deleted.
+	former map[string]bool
 	differences
 }
 
 // classify compares the documents raw with want, the documents that the revision of a head
 // should have. Missing documents are inserted under their rule id, or under long keys if long
 // is set.
-func classify(h *head, want []ruleDocument, raw []bson.Raw, long bool) differences {
+func classify(h *head, want []ruleDocument, raw []bson.Raw, long bool, former map[string]bool) differences {
 	h = cmp.Or(h, &head{})
-	c := classifier{head: h, replaced: setOf(h.Replaces), added: setOf(h.Adds), long: long}
+	c := classifier{head: h, replaced: setOf(h.Replaces), added: setOf(h.Adds), long: long, former: former}
 	wanted := make(map[string]*ruleDocument, len(want))
 	for i := range want {
 		wanted[want[i].id] = &want[i]
@@ -228,9 +258,12 @@ func (c *classifier) classifyRule(w *ruleDocument, documents []document) (unedit
 	for i := range others {
 		c.delete(&others[i])
 	}
-	if d.sum != w.sum && !c.wrote(d) && !c.replacesEdit(d) && (!c.added[w.id] || !d.unfinished()) {
+	if d.sum != w.sum && (!c.wrote(d) || c.putBack(d)) && !c.replacesEdit(d) && (!c.added[w.id] || !d.unfinished()) {
 		c.edited = append(c.edited, *d)
 		return false
+	}
+	if d.sum != w.sum {
+		c.outdated = append(c.outdated, *d)
 	}
 	if d.sum != w.sum || !d.untouched() || d.showsKey() {
 		update := rewrite(*d, c.head.Revision)
@@ -242,11 +275,18 @@ func (c *classifier) classifyRule(w *ruleDocument, documents []document) (unedit
 	return true
 }
 
-// wrote reports whether FluxGate wrote a document as it is, for this or an earlier revision.
-// In a deleted rule set, edits of documents that FluxGate wrote are ignored.
+// wrote reports whether FluxGate wrote a document as it is, for this or an earlier revision. While a
+// rule set is being deleted, edits of its documents are ignored. A document that was moved here from
+// another rule set has the checksum of another document.
 func (c *classifier) wrote(d *document) bool {
 	h := c.head
-	return h.Revision > 0 && d.revision <= h.Revision && (d.untouched() || h.Deleted && d.checksum != "")
+	return h.Revision > 0 && d.revision <= h.Revision && (d.untouched() || c.former[d.id] && d.checksum != "")
+}
+
+// putBack reports whether another program has put back the document of an earlier revision, such
+// as a restore from a backup does. FluxGate itself leaves none when it has written the documents.
+func (c *classifier) putBack(d *document) bool {
+	return c.head.settled() && d.revision < c.head.Revision
 }
 
 // replacesEdit reports whether the revision has imported or replaces an edited document.
@@ -288,49 +328,4 @@ func (b *base) adds(want []ruleDocument) (ids []string) {
 		}
 	}
 	return ids
-}
-
-// merge returns the current revision with the edits applied, or a
-// [*rules.ValidationError] that names the documents. Documents have no cost
-// tables: those of the current revision stay.
-func (b *base) merge() (draft, error) {
-	edited := make(map[string]*document, len(b.edited))
-	all := slices.Clone(b.unedited)
-	var problems []rules.Problem
-	for i := range b.edited {
-		d := &b.edited[i]
-		for _, p := range d.problems {
-			problems = append(problems, d.inDocument(p))
-		}
-		if other := edited[d.id]; other != nil && d.id != "" {
-			message := fmt.Sprintf("is a second document of rule %q, which is also in document %s: "+
-				"delete one of them, or change its id", d.id, other.name())
-			problems = append(problems, d.inDocument(rules.Problem{Code: rules.CodeDuplicate, Message: message}))
-		}
-		edited[d.id] = d
-		all = append(all, d.refined())
-	}
-	if len(problems) == 0 {
-		set, err := rules.WithRules(b.current, b.id, all...)
-		if err == nil {
-			return newDraft(set, rules.Change{Base: b.head.state().Current(), Author: external, Comment: b.comment()})
-		}
-		for _, p := range problemsOf(err) {
-			problems = append(problems, inDocuments(all, edited, p))
-		}
-	}
-	return draft{}, &rules.ValidationError{RuleSetID: b.id, Problems: problems[:min(len(problems), maxProblems)]}
-}
-
-// comment lists the edited or inserted documents, and the rules whose documents
-// were removed.
-func (b *base) comment() string {
-	var parts []string
-	if len(b.edited) > 0 {
-		parts = append(parts, "edited "+strings.Join(names(b.edited), ", "))
-	}
-	if len(b.removed) > 0 {
-		parts = append(parts, "removed "+strings.Join(b.removed, ", "))
-	}
-	return printable.Line("documents "+strings.Join(parts, "; "), 1_000)
 }

@@ -6,7 +6,7 @@
 // Three collections, all read from the primary and written with majority:
 //
 //   - rate_limit_rules_heads has one small document per rule set: its current
-//     revision. A poll reads two of its fields.
+//     revision. A poll reads four of its fields.
 //   - rate_limit_rules_history has the revisions: the rule set as JSON, author,
 //     time and comment. [Config.History] and [Config.HistoryBytes] bound how
 //     many are kept.
@@ -40,6 +40,12 @@
 // documents are read along the index of ruleSetId and _id, whose entries do not move,
 // or along that of _id while there is no such index, which reads all rule sets.
 //
+// Documents that a tool puts back from a backup, or moves here from another rule set, are
+// edits like others. What is written over instead is named in the log and, until the next
+// call, in the error of Reconcile of every server: all documents of a rule set missing, and
+// documents of removed rules inserted again as FluxGate wrote them. These cannot be
+// distinguished from those of a late writer.
+//
 // An invalid edit changes nothing. It stays, and Reconcile of every server returns
 // an error that names the document until it is corrected or a Put replaces it. Two
 // documents of one rule are invalid too. A Put imports pending edits first and then
@@ -56,8 +62,11 @@
 //
 // Documents have the rules of a rule set, not its cost tables. Those are part of the
 // revision: a Put sets them, an edit of documents keeps them. Documents that exist
-// before the first revision have no cost tables. Nor has an import after the history
-// has lost the current revision.
+// before the first revision have no cost tables.
+//
+// If the history loses the current revision, the server that holds the lease writes it
+// again as it was. A server that has not verified it before imports the documents as a
+// revision, without cost tables.
 //
 // API keys in plain text are replaced by their digests. Unknown fields are kept.
 // Documents that exist before the first revision become revision 1.
@@ -67,6 +76,10 @@
 // A change is one atomic write of the rule set's document, which has the change until its
 // overrides are written. Deletions of the last minute, and at least as many as there are
 // overrides and 1,000 more, are kept.
+//
+// The overrides of a rule set are deleted after its head says that it is deleted, and again
+// by Reconcile or before it is put again: a writer may have been interrupted, or late, or of
+// an older version. Empty entries stay for a minute: a late writer cannot insert them again.
 //
 // # Limits of documents
 //

@@ -44,6 +44,24 @@ func (f *fixture) reconcileNow() {
 	must(f.T, reconcile(f.Context(), f))
 }
 
+// reconcileUndone calls Reconcile, which writes over documents of another program and says so. The next
+// call has nothing to say.
+func (f *fixture) reconcileUndone(want string) {
+	f.Helper()
+	before := f.headNow()
+	err := reconcile(f.Context(), f)
+	if err == nil || !strings.Contains(err.Error(), want) {
+		f.Errorf("Reconcile: %v, want %q", err, want)
+	}
+	if h := f.headNow(); h.Revision != before.Revision || !strings.Contains(h.Problem, want) {
+		f.Errorf("revision %d has become %d; other servers say %q", before.Revision, h.Revision, h.Problem)
+	}
+	f.reconcileNow()
+	if h := f.headNow(); h.Problem != "" {
+		f.Errorf("afterwards other servers say %q", h.Problem)
+	}
+}
+
 // Documents that exist before the first revision become revision 1.
 func TestDocuments_NoRevision(t *testing.T) {
 	for name, notice := range map[string]func(*fixture){
@@ -328,7 +346,7 @@ func TestDocuments_LostCollection(t *testing.T) {
 	f := newFixture(t, Config{Lease: 1})
 	f.put(threeRules()...)
 	must(t, f.current().docs.Drop(t.Context()))
-	f.reconcileNow()
+	f.reconcileUndone("all documents were missing")
 	f.consistent()
 	if f.authors() != "ann" {
 		t.Errorf("by %s", f.authors())
@@ -338,6 +356,33 @@ func TestDocuments_LostCollection(t *testing.T) {
 	f.consistent()
 }
 
+// The server that holds the lease writes a lost history again as it was, with the cost tables: its
+// documents are what they were. A server that starts can load the rules.
+func TestHistory_LostUnderLease(t *testing.T) {
+	var log bytes.Buffer
+	f := newFixture(t, Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	tables := rules.CostTables{"usd": {"*": {Input: 5, Output: 7}}}
+	priced, err := newSet(t, setID, threeRules()...).WithCostTables(tables)
+	must(t, err)
+	_, err = f.Put(t.Context(), priced, by(0))
+	must(t, err)
+	for range 2 {
+		f.reconcileNow()
+		f.reconcileNow() // nothing to do
+		want, err := f.History(t.Context(), setID, 0, 0)
+		must(t, err)
+		must(t, f.current().history.Drop(t.Context()))
+		f.reconcileNow()
+		v, err := f.open(Config{}).Load(t.Context(), setID)
+		must(t, err)
+		if text(t, v.RuleSet) != text(t, priced) || v.Entry != want[0] || !strings.Contains(log.String(), "lost the current revision") {
+			t.Errorf("%+v: %s\nlog: %s", v.Entry, text(t, v.RuleSet), &log)
+		}
+		f.consistent()
+		log.Reset()
+	}
+}
+
 // A lost history is created again from the documents.
 func TestHistory_Lost(t *testing.T) {
 	f := newFixture(t, Config{Lease: 1})
@@ -345,8 +390,9 @@ func TestHistory_Lost(t *testing.T) {
 	want := text(t, f.load().RuleSet)
 	must(t, f.current().history.Drop(t.Context()))
 	f.reconcileNow()
-	if v := f.load(); text(t, v.RuleSet) != want || v.Revision != 2 || v.Author != external {
-		t.Errorf("revision %d by %s: %s", v.Revision, v.Author, text(t, v.RuleSet))
+	v := f.load()
+	if text(t, v.RuleSet) != want || v.Revision != 2 || v.Author != external || !strings.HasPrefix(v.Comment, "the history has lost revision 1;") {
+		t.Errorf("revision %d by %s because %q: %s", v.Revision, v.Author, v.Comment, text(t, v.RuleSet))
 	}
 }
 
@@ -371,7 +417,7 @@ func TestDocuments_DeletedRuleSet(t *testing.T) {
 	must(t, err)
 	f.consistent()
 	f.insert(kept) // restored from a backup
-	f.reconcileNow()
+	f.reconcileUndone("documents of removed rules were inserted again, and are deleted: a;")
 	if h := f.headNow(); !h.Deleted || h.Revision != 2 || f.document("a") != nil {
 		t.Errorf("a restored document has made revision %d (deleted %t)", h.Revision, h.Deleted)
 	}
@@ -593,7 +639,7 @@ func TestDocuments_TooMany_NoRace(t *testing.T) {
 }
 
 // A document that FluxGate has written, of a rule that was removed, cannot be
-// distinguished from that of a late writer. The log says that it is deleted.
+// distinguished from that of a late writer. Log and health say that it is deleted.
 func TestEdit_ReinsertedDocument(t *testing.T) {
 	var log bytes.Buffer
 	f := newFixture(t, Config{Lease: 1, Logger: slog.New(slog.NewTextHandler(&log, nil))})
@@ -603,8 +649,8 @@ func TestEdit_ReinsertedDocument(t *testing.T) {
 	must(t, err)
 	f.reconcileNow()
 	f.insert(doc)
-	f.reconcileNow()
-	if f.document("b") != nil || !strings.Contains(log.String(), "documents=[b]") {
+	f.reconcileUndone("documents of removed rules were inserted again, and are deleted: b;")
+	if f.document("b") != nil || !strings.Contains(log.String(), "and are deleted: b;") {
 		t.Errorf("the document is %v, the log\n%s", f.document("b"), &log)
 	}
 	delete(doc, revisionField)
@@ -613,5 +659,101 @@ func TestEdit_ReinsertedDocument(t *testing.T) {
 	f.reconcileNow()
 	if got := capacities(f.load().RuleSet); got != "a=1 b=1 c=1" {
 		t.Errorf("the rules are %s", got)
+	}
+}
+
+// Documents of former revisions that a tool puts back are an edit: they become a revision.
+func TestEdit_RestoredDocuments(t *testing.T) {
+	f := newFixture(t, Config{Lease: 1})
+	f.put(threeRules()...)
+	backup, err := findAll[bson.Raw](t.Context(), f.current().docs, bson.M{})
+	must(t, err)
+	f.put(rule("a", 7), rule("b", 1), rule("c", 2), rule("d", 1))
+	f.put(rule("a", 8), rule("b", 1), rule("c", 2), rule("d", 1))
+	f.reconcileNow()
+	_, err = f.current().docs.DeleteMany(t.Context(), bson.M{})
+	must(t, err)
+	for _, raw := range backup {
+		f.insert(raw)
+	}
+	f.reconcileNow()
+	v := f.load()
+	if got := capacities(v.RuleSet); got != "a=1 b=1 c=1" || v.Revision != 4 || v.Author != external || v.Comment != "documents edited a, c; removed d" {
+		t.Errorf("revision %d by %s because %q: %s", v.Revision, v.Author, v.Comment, got)
+	}
+	f.consistent()
+	f.wantConflict(newSet(t, setID, rule("a", 9)), 3, 4)
+}
+
+// A document that is moved to another rule set is a rule of that one, whatever happened there before.
+func TestEdit_MovedDocument(t *testing.T) {
+	for name, before := range map[string]func(f *fixture){
+		"to a new rule set": func(*fixture) {},
+		"to one that was deleted": func(f *fixture) {
+			_, err := f.Put(f.Context(), newSet(f, "other", rule("x", 1)), by(0))
+			must(f.T, err)
+			_, err = f.Delete(f.Context(), "other", by(1))
+			must(f.T, err)
+		},
+		"to one that had such a rule": func(f *fixture) {
+			_, err := f.Put(f.Context(), newSet(f, "other", rule("a", 5), rule("x", 1)), by(0))
+			must(f.T, err)
+			_, err = f.Put(f.Context(), newSet(f, "other", rule("x", 1)), by(1))
+			must(f.T, err)
+		},
+		"to one at a later revision": func(f *fixture) {
+			for base := range int64(3) {
+				_, err := f.Put(f.Context(), newSet(f, "other", rule("x", base+1)), by(base))
+				must(f.T, err)
+			}
+		},
+		"to one whose deletion is not complete": func(f *fixture) {
+			_, err := f.Put(f.Context(), newSet(f, "other", rule("x", 1)), by(0))
+			must(f.T, err)
+			w := f.handle(Config{step: func(doing string) error {
+				if doing == "writing documents" {
+					return errKilled
+				}
+				return nil
+			}})
+			_, err = w.Delete(f.Context(), "other", by(1))
+			must(f.T, err)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, Config{Lease: 1})
+			f.put(threeRules()...)
+			before(f)
+			f.shell("a", set("ruleSetId", "other"))
+			for range 2 {
+				_, err := f.Reconcile(t.Context(), "other")
+				must(t, err)
+				f.reconcileNow()
+			}
+			v, err := f.Load(t.Context(), "other")
+			must(t, err)
+			if moved, ok := v.RuleSet.Rule("a"); !ok || moved.Bands[0].Capacity != 1 || v.Author != external {
+				t.Errorf("the other rule set, by %s: %s", v.Author, capacities(v.RuleSet))
+			}
+			if got := capacities(f.load().RuleSet); got != "b=1 c=1" {
+				t.Errorf("the first rule set: %s", got)
+			}
+			f.consistent()
+		})
+	}
+}
+
+// Documents of a rule set without a revision are found in one read for many ids.
+func TestUnimported(t *testing.T) {
+	f := newFixture(t, Config{})
+	f.put(threeRules()...)
+	f.shell("a", set("ruleSetId", "fresh"))
+	ids := make([]string, 2_000)
+	for i := range ids {
+		ids[i] = fmt.Sprintf("invented-%d", i)
+	}
+	found, err := f.Unimported(t.Context(), append(ids, "fresh", "not an id"))
+	if err != nil || len(found) != 1 || found[0] != "fresh" {
+		t.Errorf("found %q, %v", found, err)
 	}
 }

@@ -56,8 +56,11 @@ func (h *head) state() rules.Head {
 	if h == nil {
 		return rules.Head{}
 	}
-	return rules.Head{Revision: h.Revision, Deleted: h.Deleted}
+	return rules.Head{Revision: h.Revision, Deleted: h.Deleted, Commit: fmt.Sprintf("%d-%d", h.At.UnixMilli(), h.End)}
 }
+
+// settled reports whether the revision is written to the documents.
+func (h *head) settled() bool { return h.Synced == h.Revision }
 
 func (h *head) entry() rules.Entry {
 	return rules.Entry{RuleSetID: h.RuleSetID, Head: h.state(), Author: h.Author, Comment: h.Comment, At: h.At.UTC()}
@@ -78,25 +81,36 @@ func (s *Source) fetchHead(ctx context.Context, id string) (*head, error) {
 	return first(find[*head](ctx, s, "reading the head of a rule set", s.current().heads, bson.M{"_id": id}))
 }
 
-// fetchVersion reads a revision: the current one from the head until it is in the
+// fetchSnapshot reads a revision: the current one from the head until it is in the
 // history.
-func (s *Source) fetchVersion(ctx context.Context, h *head, revision int64) (*rules.Version, error) {
-	found, err := h, error(nil)
-	if h.Revision != revision || h.Document == "" && !h.Deleted {
-		found, err = first(find[*head](ctx, s, "reading a revision of a rule set", s.current().history,
-			bson.M{"_id": snapshotID(h.ID, revision)}))
+func (s *Source) fetchSnapshot(ctx context.Context, h *head, revision int64) (*head, error) {
+	if h.Revision == revision && (h.Document != "" || h.Deleted) {
+		return h, nil
 	}
+	found, err := first(find[*head](ctx, s, "reading a revision of a rule set", s.current().history,
+		bson.M{"_id": snapshotID(h.ID, revision)}))
+	if err == nil && found == nil {
+		err = fmt.Errorf("rule set %q at revision %d: %w", h.ID, revision, errNoSnapshot)
+	}
+	return found, err
+}
+
+// decode reads the rule set of a snapshot.
+func (h *head) decode() (*rules.Version, error) {
+	v, err := rules.Decode(h.entry(), []byte(h.Document))
+	if err != nil {
+		err = fmt.Errorf("rule set %q at revision %d: %w: %w", h.RuleSetID, h.Revision, errBroken, err)
+	}
+	return v, err
+}
+
+// fetchVersion is fetchSnapshot, decoded.
+func (s *Source) fetchVersion(ctx context.Context, h *head, revision int64) (*rules.Version, error) {
+	found, err := s.fetchSnapshot(ctx, h, revision)
 	if err != nil {
 		return nil, err
 	}
-	if found == nil {
-		return nil, fmt.Errorf("rule set %q at revision %d: %w", h.ID, revision, errNoSnapshot)
-	}
-	v, err := rules.Decode(found.entry(), []byte(found.Document))
-	if err != nil {
-		return nil, fmt.Errorf("rule set %q at revision %d: %w: %w", h.ID, revision, errBroken, err)
-	}
-	return v, nil
+	return found.decode()
 }
 
 // first returns the first of all, or nil.
@@ -115,14 +129,14 @@ func (s *Source) update(ctx context.Context, doing string, h *head, change bson.
 	})
 }
 
-// Revisions implements [rules.Source] with one find of two fields.
+// Revisions implements [rules.Source] with one find of four fields.
 func (s *Source) Revisions(ctx context.Context, ids []string) (map[string]rules.Head, error) {
 	states := make(map[string]rules.Head, len(ids))
 	if ids = rules.ValidIDs(ids); len(ids) == 0 {
 		return states, nil
 	}
 	heads, err := find[*head](ctx, s, "reading the revisions of rule sets", s.current().heads, bson.M{"_id": bson.M{"$in": ids}},
-		options.Find().SetProjection(bson.M{"revision": 1, "deleted": 1}))
+		options.Find().SetProjection(bson.M{"revision": 1, "deleted": 1, "at": 1, "end": 1}))
 	for _, h := range heads {
 		states[h.ID] = h.state()
 	}

@@ -49,7 +49,7 @@ type overrideEntry struct {
 	ID        string `bson:"_id"` // see entryID
 	RuleSetID string `bson:"ruleSetId"`
 	Revision  int64  `bson:"revision"`
-	Position  string `bson:"position,omitempty"` // absent if it was deleted
+	Position  string `bson:"position,omitempty"` // absent if it was deleted, empty if its rule set was
 	Document  string `bson:"document"`           // as JSON
 	// Replaces says that it existed before, and is replaced.
 	Replaces bool `bson:"replaces,omitempty"`
@@ -95,15 +95,15 @@ func (s *Source) OverrideChanges(ctx context.Context, ruleSet string, after int6
 	if after > before.Synced {
 		return page, rules.ErrOverridesLost
 	}
-	// Later entries may be there before earlier ones.
+	// Later entries may be there before earlier ones. Those without content are of a deleted rule set.
 	entries, err := find[overrideEntry](ctx, s, "reading changes of overrides", s.current().overrides,
-		bson.M{"ruleSetId": ruleSet, "revision": bson.M{"$gt": after, "$lte": before.Synced}},
+		bson.M{"ruleSetId": ruleSet, "revision": bson.M{"$gt": after, "$lte": before.Synced}, "document": bson.M{"$ne": ""}},
 		options.Find().SetSort(bson.M{"revision": 1}).SetLimit(int64(rules.PageSize(limit))))
 	if err != nil {
 		return page, err
 	}
 	// Deletions may have been forgotten meanwhile.
-	if now, err := s.fetchOverrideHead(ctx, ruleSet, withoutPending); err != nil || after < now.Forgotten {
+	if now, err := s.fetchOverrideHead(ctx, ruleSet, withoutPending); err != nil || after > 0 && after < now.Forgotten {
 		return page, cmp.Or(err, rules.ErrOverridesLost)
 	}
 	page = overridePage(entries)

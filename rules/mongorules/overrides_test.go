@@ -29,6 +29,7 @@ func TestOverrides_Conformance(t *testing.T) {
 				Overrides:     f.Source,
 				OpenOverrides: func(testing.TB) rules.OverrideEditor { return f.open(Config{}) },
 				Stored:        f.storedOverrides,
+				Lose:          f.lose,
 				Writers:       10, Changes: 50,
 			})
 		})
@@ -167,24 +168,24 @@ func TestOverrides_Forget(t *testing.T) {
 	now := time.Now()
 	f := overridden(t, Config{Now: func() time.Time { return now }})
 	f.putOverrides(forUser("stays", 1_000))
-	f.putOverrides(forUser("goes", 1_000))
+	before := f.putOverrides(forUser("goes", 1_000))
 	gone := forUser("goes", 0)
 	gone.Deleted = true
 	f.putOverrides(gone)
 	_, err := f.current().overrides.UpdateOne(t.Context(), bson.M{"_id": setID}, set("deleted", 2*maxDeleted))
 	must(t, err)
 	for range 3 {
-		if _, err := f.OverrideChanges(t.Context(), setID, 2, 0); err != nil {
+		if _, err := f.OverrideChanges(t.Context(), setID, before, 0); err != nil {
 			t.Errorf("forgotten too early: %v", err)
 		}
 		now = now.Add(2 * keepDeleted)
 		_, err := f.current().overrides.UpdateOne(t.Context(), bson.M{"_id": setID}, set("deleted", 2*maxDeleted))
 		must(t, err)
-		if f.putOverrides(forUser("stays", 1_000)) == 5 {
+		if f.putOverrides(forUser("stays", 1_000)) == before+3 {
 			break
 		}
 	}
-	if _, err := f.OverrideChanges(t.Context(), setID, 2, 0); !errors.Is(err, rules.ErrOverridesLost) {
+	if _, err := f.OverrideChanges(t.Context(), setID, before, 0); !errors.Is(err, rules.ErrOverridesLost) {
 		t.Errorf("the changes since a revision before a forgotten deletion: %v", err)
 	}
 	f.wantOverrideEntries(1)
@@ -197,5 +198,135 @@ func (f *fixture) wantOverrideEntries(want int) {
 	must(f.T, err)
 	if len(all) != want {
 		f.Errorf("there are %d entries, want %d", len(all), want)
+	}
+}
+
+// A deletion of a rule set that is interrupted at any call deletes its overrides too, or nothing: a
+// reconciler deletes them, or the next writer before it puts the rule set again. An older version
+// leaves them as a writer does that is interrupted after its commit.
+func TestOverrides_DeletionInterrupted(t *testing.T) {
+	t.Parallel()
+	base := newFixture(t, Config{Lease: 1})
+	for name, again := range map[string]bool{"deletion": false, "the next put": true} {
+		for _, finisher := range []string{"reconciler", "writer"} {
+			for call := 0; ; call++ {
+				f := base.fresh(t, Config{Lease: 1})
+				revision := f.put(rule("standard", 10))
+				f.putOverrides(forUser("a", 1_000), forUser("b", 1_000))
+				if again { // as an older version deletes it
+					older := f.handle(Config{Lease: 1, step: func(doing string) error {
+						if strings.Contains(doing, "overrides") {
+							return errKilled
+						}
+						return nil
+					}})
+					_, err := older.Delete(t.Context(), setID, by(revision))
+					must(t, err)
+					f.wantOverrides("a=1", "b=1")
+				}
+				w := &steps{at: call, once: kill}
+				writer := f.handle(Config{Lease: 1, step: w.step})
+				var err error
+				if again {
+					_, err = writer.Put(t.Context(), newSet(t, setID, rule("standard", 10)), by(0))
+				} else {
+					_, err = writer.Delete(t.Context(), setID, by(revision))
+				}
+				deleted := f.headNow().Deleted
+				if finisher == "reconciler" {
+					must(t, reconcile(t.Context(), f))
+				}
+				switch {
+				case !deleted && !again:
+					f.wantOverrides("a=1", "b=1")
+				case deleted && finisher == "writer":
+					f.put(rule("standard", 10))
+					fallthrough
+				default:
+					f.wantNoOverrides(fmt.Sprintf("%s killed before call %d, %q (%v), finished by a %s", name, call, w.all, err, finisher))
+				}
+				if t.Failed() {
+					return
+				}
+				if len(w.all) <= call {
+					break
+				}
+			}
+		}
+	}
+}
+
+// wantNoOverrides checks that no reader finds overrides.
+func (f *fixture) wantNoOverrides(when string) {
+	f.Helper()
+	page, err := f.ListOverrides(f.Context(), setID, "", 0)
+	must(f.T, err)
+	_, lost := f.OverrideChanges(f.Context(), setID, 2, 0)
+	revisions, err := f.OverrideRevisions(f.Context(), []string{setID})
+	must(f.T, err)
+	last, err := f.OverrideChanges(f.Context(), setID, revisions[setID], 0)
+	if len(page.Overrides)+len(page.Damaged)+len(last.Overrides) > 0 || !errors.Is(lost, rules.ErrOverridesLost) || err != nil {
+		f.Errorf("%s: the overrides are %+v, a reader of before gets %v, the last changes are %+v (%v)", when, page, lost, last, err)
+	}
+}
+
+// A writer of overrides that resumes after the deletion of their rule set, also when that exists again,
+// has written none.
+func TestOverrides_WriterAfterDeletion(t *testing.T) {
+	t.Parallel()
+	base := newFixture(t, Config{Lease: 1})
+	for _, again := range []bool{false, true} {
+		for call := 0; ; call++ {
+			f := base.fresh(t, Config{Lease: 1})
+			revision := f.put(rule("standard", 10))
+			f.putOverrides(forUser("a", 1_000), forUser("b", 1_000))
+			err := f.held(call, Config{Lease: 1}, func(s *Source) error {
+				_, err := s.PutOverrides(t.Context(), setID, []rules.Override{forUser("a", 2_000), forUser("c", 2_000)})
+				return err
+			}, func() {
+				_, err := f.Delete(t.Context(), setID, by(revision))
+				must(t, err)
+				if again {
+					f.put(rule("standard", 10))
+				}
+			})
+			page, failed := f.ListOverrides(t.Context(), setID, "", 0)
+			must(t, failed)
+			h, failed := f.fetchOverrideHead(t.Context(), setID)
+			must(t, failed)
+			for _, o := range page.Overrides { // it may be made later
+				if !again || err != nil || o.Revision <= h.Forgotten || o.Times != 2_000 {
+					t.Errorf("held before call %d (%v; put again: %t): override %+v", call, err, again, o)
+				}
+			}
+			if n := len(page.Overrides); n != 0 && n != 2 || len(page.Damaged) > 0 || !again && err != nil && !errors.Is(err, rules.ErrNotFound) {
+				t.Errorf("held before call %d (%v): %d overrides", call, err, n)
+			}
+			const mostCalls = 12
+			if call == mostCalls {
+				break
+			}
+		}
+	}
+}
+
+// What blocks late writers is removed later.
+func TestOverrides_EmptiedEntries(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	f := overridden(t, Config{Now: func() time.Time { return now }})
+	f.putOverrides(forUser("a", 1_000), forUser("b", 1_000))
+	revision := f.base()
+	for range 3 {
+		_, err := f.Delete(t.Context(), setID, by(revision))
+		must(t, err)
+		f.wantOverrideEntries(2)
+		now = now.Add(2 * keepDeleted)
+		revision = f.put(rule("standard", 10))
+		f.wantOverrideEntries(0)
+		f.putOverrides(forUser("a", 1_000), forUser("c", 1_000))
+		if page, err := f.ListOverrides(t.Context(), setID, "", 0); err != nil || len(page.Overrides) != 2 {
+			t.Errorf("%+v (%v)", page, err)
+		}
 	}
 }

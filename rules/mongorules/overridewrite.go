@@ -47,6 +47,9 @@ func (s *Source) tryOverrides(ctx context.Context, ruleSet string, changes []rul
 	ctx, cancel := context.WithTimeout(ctx, keepDeleted/2)
 	defer cancel()
 	h, err := s.completeOverrides(ctx, ruleSet)
+	if err == nil { // afterwards: see clearOverrides
+		err = s.checkExists(ctx, ruleSet)
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -63,15 +66,7 @@ func (s *Source) tryOverrides(ctx context.Context, ruleSet string, changes []rul
 	if err != nil || len(next.Pending) == 0 {
 		return h.Revision, err
 	}
-	err = s.call(ctx, "replacing the state of the overrides", func(ctx context.Context) error {
-		result, err := s.current().overrides.ReplaceOne(ctx, bson.M{"_id": ruleSet, "revision": h.Revision}, next,
-			options.Replace().SetUpsert(h.Revision == 0))
-		if mongo.IsDuplicateKeyError(err) || err == nil && result.MatchedCount+result.UpsertedCount == 0 {
-			err = errOverridesChanged
-		}
-		return err
-	})
-	if err != nil {
+	if err := s.replaceOverrides(ctx, &h, &next); err != nil {
 		return 0, err
 	}
 	revision = next.Revision
@@ -80,6 +75,18 @@ func (s *Source) tryOverrides(ctx context.Context, ruleSet string, changes []rul
 			"ruleSet", ruleSet, "revision", revision, "error", err)
 	}
 	return revision, nil
+}
+
+// replaceOverrides replaces a head that has not changed, or returns errOverridesChanged.
+func (s *Source) replaceOverrides(ctx context.Context, h, next *overrideHead) error {
+	return s.call(ctx, "replacing the state of the overrides", func(ctx context.Context) error {
+		result, err := s.current().overrides.ReplaceOne(ctx, bson.M{"_id": h.ID, "revision": h.Revision}, next,
+			options.Replace().SetUpsert(h.Revision == 0))
+		if mongo.IsDuplicateKeyError(err) || err == nil && result.MatchedCount+result.UpsertedCount == 0 {
+			err = errOverridesChanged
+		}
+		return err
+	})
 }
 
 // with returns the head after changes of entries.
@@ -91,6 +98,11 @@ func (h *overrideHead) with(changes []rules.Override, entries []overrideEntry, a
 		}
 	}
 	next, removed := *h, 0
+	if h.Revision == 0 {
+		// Revisions begin with the time: a reader of data that was lost reads all of the new.
+		next.Revision = at.UnixMicro() / 10
+		next.Forgotten, next.Mark = next.Revision, next.Revision
+	}
 	for _, o := range changes {
 		e := overrideEntry{ID: entryID(h.ID, o.ID()), RuleSetID: h.ID}
 		current := live[e.ID]

@@ -40,6 +40,33 @@ func (s *Source) Reconcile(ctx context.Context, id string) (imported bool, err e
 	return imported, err
 }
 
+// Unimported implements [rules.Reconciler].
+func (s *Source) Unimported(ctx context.Context, ids []string) (found []string, err error) {
+	ids = rules.ValidIDs(ids)
+	if len(ids) == 0 {
+		return nil, ctx.Err()
+	}
+	var groups []struct {
+		ID string `bson:"_id"`
+	}
+	err = s.call(ctx, "looking for documents that are not imported", func(ctx context.Context) error {
+		cursor, err := s.current().docs.Aggregate(ctx, bson.A{
+			bson.M{"$match": bson.M{"ruleSetId": bson.M{"$in": ids}}}, bson.M{"$group": bson.M{"_id": "$ruleSetId"}},
+		})
+		if err == nil {
+			err = cursor.All(ctx, &groups)
+		}
+		return err
+	})
+	if forbidden(err) { // other servers may have the permission
+		return nil, nil
+	}
+	for _, g := range groups {
+		found = append(found, g.ID)
+	}
+	return found, err
+}
+
 func (s *Source) reconcile(ctx context.Context, id string) (imported bool, err error) {
 	h, err := s.fetchHead(ctx, id)
 	if err != nil || !rules.ValidID(id) {
@@ -55,6 +82,13 @@ func (s *Source) reconcile(ctx context.Context, id string) (imported bool, err e
 		case !mine && err == nil:
 			return false, nil
 		} // if it is forbidden, no server has the lease: look for an edit that is not imported
+		if orphaned, err := s.orphaned(ctx, h); err != nil {
+			return false, err
+		} else if orphaned {
+			if err := s.clearOverrides(ctx, id); err != nil {
+				return false, err
+			}
+		}
 	}
 	b, err := s.inspect(ctx, id, h)
 	switch {
@@ -68,25 +102,56 @@ func (s *Source) reconcile(ctx context.Context, id string) (imported bool, err e
 		return err == nil, err
 	case h == nil:
 		return false, nil
-	case len(b.writes) == 0 && h.Synced == h.Revision:
-		s.reconciled.Store(id, b.digest)
+	case len(b.writes) == 0 && h.settled():
+		if b.snapshot != nil { // otherwise it is unchanged
+			s.reconciled.Store(id, verified{b.digest, b.snapshot})
+		}
 		return false, s.noteProblem(ctx, h, "")
 	case b.lost:
 		// Otherwise documents that are still missing after a crash would count
 		// as removed rules.
-		s.config.Logger.Warn("all documents of a rule set are missing; writing them again", "ruleSet", id, "revision", h.Revision)
 		h.Adds = b.adds(b.want)
 		missing := bson.M{"$set": bson.M{"synced": h.Revision - 1, "adds": h.Adds}}
 		if err := s.update(ctx, "marking the documents as missing", h, missing); err != nil {
 			return false, err
 		}
 	}
-	if len(b.obsolete) > 0 && h.Synced == h.Revision {
-		s.config.Logger.Warn("deleting documents of removed rules; "+
-			"to add such a rule again, insert its document without the fields revision and checksum",
-			"ruleSet", id, "revision", h.Revision, "documents", names(b.obsolete))
+	undone := b.undone()
+	if err := s.syncDocuments(ctx, h, b.want); forbidden(err) {
+		return false, err
+	} else if undone == nil {
+		return false, errors.Join(err, s.noteProblem(ctx, h, ""))
+	} else { // until the next call
+		s.config.Logger.Warn("documents that another program has changed are written over", "ruleSet", id, "error", undone)
+		return false, errors.Join(undone, err, s.noteProblem(ctx, h, undone.Error()))
 	}
-	return false, errors.Join(s.syncDocuments(ctx, h, b.want), s.noteProblem(ctx, h, ""))
+}
+
+// undone names documents that are written over although another program may have put them there. It
+// is nil while the documents are not written for the revision: they are FluxGate's own.
+func (b *base) undone() error {
+	if !b.head.settled() {
+		return nil
+	}
+	var all []error
+	if b.lost {
+		all = append(all, errors.New("all documents were missing and are written again, since this deletes no rule set: "+
+			"use fluxgate rules delete"))
+	}
+	for _, d := range []struct {
+		documents []document
+		text      string
+	}{
+		{b.obsolete, "documents of removed rules were inserted again, and are deleted: %s; " +
+			"to add such a rule, insert its document without the fields revision and checksum"},
+		{b.outdated, "documents have the checksum of another content that FluxGate wrote, and are written again: %s; " +
+			"to change such a rule, remove the field checksum"},
+	} {
+		if len(d.documents) > 0 {
+			all = append(all, fmt.Errorf(d.text, strings.Join(names(d.documents), ", ")))
+		}
+	}
+	return errors.Join(all...)
 }
 
 // holderPrefix begins the names of servers that know all fields of rules that this one knows. A

@@ -110,7 +110,7 @@ type Source struct {
 	work    *background.Group
 	writing *semaphore.Weighted // held while this process makes a change
 	// By rule set: warned has the ignored documents that were logged,
-	// reconciled the digest of documents without differences.
+	// reconciled what was verified.
 	warned, reconciled sync.Map
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/rulestest"
@@ -23,11 +24,21 @@ func TestConformance(t *testing.T) {
 			c.Run(t, rulestest.Subject{
 				Editor:  f.Source,
 				Open:    func(testing.TB) rules.Editor { return f.open(config) },
-				Corrupt: f.corrupt,
+				Corrupt: f.corrupt, Lose: f.lose,
 				History: 40, HistoryBytes: 256 << 10,
 				Writers: 10, Changes: 50,
 			})
 		})
+	}
+}
+
+// lose deletes everything of a rule set.
+func (f *fixture) lose(t testing.TB, id string) {
+	t.Helper()
+	db := f.current()
+	for _, c := range []*mongo.Collection{db.heads, db.history, db.docs, db.overrides} {
+		_, err := c.DeleteMany(t.Context(), bson.M{"$or": bson.A{bson.M{"_id": id}, bson.M{"ruleSetId": id}}})
+		must(t, err)
 	}
 }
 

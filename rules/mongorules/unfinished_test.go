@@ -111,7 +111,7 @@ func TestUnfinishedDocument_LostCollection(t *testing.T) {
 	_, err := f.current().docs.DeleteMany(t.Context(), bson.D{})
 	must(t, err)
 	f.insert(draftOf("draft"))
-	f.reconcileNow()
+	f.reconcileUndone("all documents were missing")
 	if v := f.load(); v.Revision != 1 || f.document("a") == nil || f.document("b") == nil {
 		t.Errorf("revision %d, documents %v and %v", v.Revision, f.document("a"), f.document("b"))
 	}

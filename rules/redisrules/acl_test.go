@@ -93,7 +93,7 @@ func TestACL_Standalone(t *testing.T) {
 	client := dial(t, toServer(t, srv))
 	for _, command := range [][]any{
 		{"GET", "fluxgate:{rules}:heads"}, {"HGET", "fluxgate:fleet", "salt"}, {"HGET", "fluxgate:{3k}:heads", "x"}, {"KEYS", "*"}, {"SCAN", "0"},
-		{"FLUSHALL"}, {"DEL", "fluxgate:{rules}:heads"}, {"CONFIG", "GET", "*"}, {"SCRIPT", "FLUSH"}, {"SUBSCRIBE", "x"},
+		{"FLUSHALL"}, {"DEL", "fluxgate:{rules}:heads"}, {"UNLINK", "fluxgate:fleet"}, {"CONFIG", "GET", "*"}, {"SCRIPT", "FLUSH"}, {"SUBSCRIBE", "x"},
 		{"EVAL", "return redis.call('HGET', KEYS[1], 'x')", "1", "other:key"},
 	} {
 		if err := client.Do(t.Context(), command...).Err(); err == nil || !strings.Contains(err.Error(), "NOPERM") && !strings.Contains(err.Error(), "ACL") {
@@ -110,7 +110,7 @@ func TestACL_ReadOnly(t *testing.T) {
 	mustPut(t, s, ruleSet(t, "limits", "first"), 0)
 	o := override("a", 2_000)
 	mustOverride(t, s, o)
-	without(t, []*testenv.Server{srv}, all, "+hset", "+hdel", "+zadd", "+zrem", "+hlen", "+zcard", "+zscore", "+time")
+	without(t, []*testenv.Server{srv}, all, "+hset", "+hdel", "+zadd", "+zrem", "+hlen", "+zcard", "+zscore", "+time", "+unlink")
 	ctx := t.Context()
 	if heads, err := s.Revisions(ctx, []string{"limits"}); err != nil || len(heads) != 1 {
 		t.Error(heads, err)

@@ -25,6 +25,7 @@ func conformance(t *testing.T, options *redis.UniversalOptions, subject rulestes
 		subject := subject
 		subject.Editor = s
 		subject.Open = func(t testing.TB) rules.Editor { return newSource(t, other, s.config) }
+		subject.Lose = s.lose
 		subject.Corrupt = func(t testing.TB, id, document string) {
 			heads, err := s.Revisions(t.Context(), []string{id})
 			if err == nil {
@@ -39,6 +40,20 @@ func conformance(t *testing.T, options *redis.UniversalOptions, subject rulestes
 	for _, check := range rulestest.Checks() {
 		if wanted(check.Name) {
 			t.Run(check.Name, func(t *testing.T) { check.Run(t, open(t)) })
+		}
+	}
+}
+
+// lose deletes every key of a source.
+func (s *Source) lose(t testing.TB, id string) {
+	t.Helper()
+	for _, name := range []string{
+		"heads", "names", "current", "bytes", "history:" + id, "documents:" + id, "changes:" + id,
+		"override-revisions", "override-forgotten", "overrides:" + id, "override-changes:" + id, "override-deleted:" + id,
+		"override-list:" + id, "override-tokens:" + id,
+	} {
+		if err := s.client.Del(t.Context(), s.key(name)).Err(); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -14,12 +14,16 @@
 //
 //	key               type    field or member  value
 //	heads             hash    rule set         current revision: 7, or 8 deleted
+//	                          :rule set        its commit: 7 GZ4MWTTKUB
 //	names             zset    rule set         rule sets that exist, all with score 0
 //	current           hash    rule set         its newest line of history
 //	bytes             hash    rule set         total length of its documents
 //	history:RULESET   hash    revision         a line of history, see below
 //	documents:RULESET hash    revision         the rule set as JSON
 //	changes:RULESET   hash    token            the revision of the change
+//
+// The commit is the beginning of the token of the change. It counts for its revision only: older
+// versions do not write it.
 //
 // Overrides have keys of their own:
 //
@@ -49,7 +53,8 @@
 //
 // A deleted override stays, so that readers of changes learn of it. The oldest deleted ones
 // are forgotten when there are more of them than overrides and 1,000; a reader that is
-// so far behind reads all of them.
+// so far behind reads all of them. All overrides of a rule set are deleted and forgotten in the
+// script that deletes it.
 //
 // # Memory
 //
@@ -67,10 +72,11 @@
 // If Redis has lost its data, processes keep the rules they have: a missing rule set
 // is not a deletion. Redis answers before a change is on replicas and disk. So after
 // a failover, or a restart without appendfsync always, check whether the last change
-// exists. If it does not, the next change gets the same revision, and processes that
-// had loaded the lost change see no difference until the change after that. A process that
-// had loaded lost changes of overrides reads all of them when it sees a lower revision, and
-// otherwise keeps the lost changes until these overrides change again.
+// exists. If it does not, the next change gets the same revision and another commit, which
+// processes that had loaded the lost change load. Revisions of overrides begin with the time,
+// in tens of microseconds, so that those of lost data are not used again. If only the last changes
+// of overrides were lost, a process that had loaded them reads all overrides when it sees a lower
+// revision, and otherwise keeps the lost changes until these overrides change again.
 // min-replicas-to-write 1 makes that window small.
 //
 // A client that reads from replicas (ReadOnly of a cluster's options) may see
@@ -83,7 +89,8 @@
 // docs/redis.md has it, tested as written there, on one server and in a cluster. Every
 // command is needed, except that without COMMAND a cluster client only repeats it before
 // every call and logs the error. A user who only reads rules does not need hset, hdel,
-// zadd, zrem, hlen, zcard, zscore and time.
+// zadd, zrem, hlen, zcard, zscore, time and unlink, which only the deletion of a rule set with overrides
+// needs.
 //
 // KEYS, SCAN and FLUSH commands are never sent. The client also sends commands for
 // its options, such as SELECT for a database, and CLIENT SETINFO unless

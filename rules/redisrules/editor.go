@@ -41,6 +41,9 @@ func (s *Source) commit(ctx context.Context, what, id string, document []byte, c
 		s.key("heads"), s.key("names"), s.key("current"),
 		s.key("history:" + id), s.key("documents:" + id), s.key("changes:" + id), s.key("bytes"),
 	}
+	if what == wasDeleted || change.Base == 0 {
+		keys = append(keys, s.overrideKeys(id, ownOverrideKeys...)...)
+	}
 	found, err := s.run(ctx, commitScript, keys, id, change.Base, rand.Text(), s.config.History, what,
 		change.Author+"\n"+change.Comment, document, s.config.HistoryBytes)
 	if err != nil {

@@ -186,7 +186,7 @@ func everything(ctx context.Context, t testing.TB, s *Source) error {
 	if err != nil {
 		return err
 	}
-	if len(heads) != 1 || heads[id] != (rules.Head{Revision: third + 1}) {
+	if len(heads) != 1 || heads[id].Current() != third+1 || heads[id].Commit == "" {
 		return fmt.Errorf("the heads are %v", heads)
 	}
 	if list, err := s.List(ctx, "", 10); err != nil {

@@ -15,6 +15,9 @@ var (
 	errLine = errors.New("its line of history cannot be read")
 )
 
+// commitLength is how many characters of the token of a change are its commit, as in commit.lua.
+const commitLength = 10
+
 // Kinds of changes.
 const (
 	wasPut     = "put"
@@ -38,6 +41,16 @@ func parseNumber(s string) (int64, bool) {
 	return n, err == nil && n > 0 && n < most && strconv.FormatInt(n, 10) == s
 }
 
+// parseCommit parses "7 MFZWIZTBNZ". It returns nothing if that is of another revision:
+// the writer of the current one did not know commits.
+func parseCommit(revision int64, s string) string {
+	number, token, _ := strings.Cut(s, " ")
+	if n, ok := parseNumber(number); !ok || n != revision {
+		return ""
+	}
+	return token
+}
+
 // parseLine parses a line of the history:
 //
 //	7 put 1767225600000000 MFZWIZTBNZSG4ZDF
@@ -56,7 +69,7 @@ func parseLine(id, s string) (rules.Entry, error) {
 	if !isRevision || !isMoment || (rules.Change{Author: author, Comment: comment}).Check() != nil {
 		return entry, errLine
 	}
-	entry.Head = rules.Head{Revision: revision, Deleted: fields[1] == wasDeleted}
+	entry.Head = rules.Head{Revision: revision, Deleted: fields[1] == wasDeleted, Commit: fields[3][:min(len(fields[3]), commitLength)]}
 	entry.Author, entry.Comment, entry.At = author, comment, time.UnixMicro(at).UTC()
 	return entry, nil
 }

@@ -112,7 +112,8 @@ func TestRevisions_Bytes(t *testing.T) {
 		if after, _ := calls(t, srv, "hmget"); after != before+1 {
 			t.Errorf("%d reads instead of one", after-before)
 		}
-		if most := int64(60 + 25*n); up > most || down > most {
+		// Each rule set has two fields: its revision, and the commit that made it.
+		if most := int64(60 + 45*n); up > most || down > most {
 			t.Errorf("%d bytes sent and %d received for %d rule sets, more than %d", up, down, n, most)
 		}
 	}

@@ -20,6 +20,9 @@ const (
 	endDigits    = 16 // of a position
 )
 
+// ownOverrideKeys are the keys with the overrides of one rule set.
+var ownOverrideKeys = []string{"overrides", "override-changes", "override-list", "override-deleted"}
+
 var errOverrideRevision = errors.New("the revision of its overrides cannot be read")
 
 func (s *Source) overrideKeys(ruleSet string, names ...string) []string {
@@ -32,7 +35,7 @@ func (s *Source) overrideKeys(ruleSet string, names ...string) []string {
 
 // OverrideRevisions implements [rules.Overrides].
 func (s *Source) OverrideRevisions(ctx context.Context, ruleSets []string) (map[string]int64, error) {
-	found, err := s.fields(ctx, "override-revisions", ruleSets)
+	found, err := s.fields(ctx, "override-revisions", rules.ValidIDs(ruleSets))
 	if err != nil {
 		return nil, fmt.Errorf("reading the revisions of the overrides of %d rule sets: %w", len(ruleSets), err)
 	}
@@ -69,7 +72,7 @@ func (s *Source) OverrideChanges(ctx context.Context, ruleSet string, after int6
 	switch {
 	case err != nil:
 		return page, damaged(ruleSet, 0, err)
-	case after < forgotten || after > page.Revision:
+	case after > 0 && after < forgotten || after > page.Revision: // a reader of everything misses no deletion
 		return page, rules.ErrOverridesLost
 	}
 	last := after
@@ -184,8 +187,8 @@ func (s *Source) PutOverrides(ctx context.Context, ruleSet string, changes []rul
 		bases[id] = base
 		args = append(args, id, max(-1, base), end, document)
 	}
-	found, err := s.run(ctx, putOverridesScript, s.overrideKeys(ruleSet,
-		"overrides", "override-changes", "override-list", "override-deleted", "override-tokens"), args...)
+	keys := append(s.overrideKeys(ruleSet, ownOverrideKeys...), s.key("override-tokens:"+ruleSet), s.key("heads"))
+	found, err := s.run(ctx, putOverridesScript, keys, args...)
 	if err != nil {
 		return 0, err
 	}
@@ -202,6 +205,8 @@ func (s *Source) PutOverrides(ctx context.Context, ruleSet string, changes []rul
 		return 0, &rules.OverrideConflictError{ID: value, Base: max(0, bases[value]), Current: current}
 	case "full":
 		return 0, rules.ErrTooManyOverrides
+	case "missing":
+		return 0, fmt.Errorf("it was deleted: %w", rules.ErrNotFound)
 	case "damaged":
 		if value == "" {
 			return 0, damaged(ruleSet, 0, errOverrideRevision)

@@ -2,6 +2,7 @@ package redisrules
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -33,6 +34,7 @@ func overrideConformance(t *testing.T, options *redis.UniversalOptions, subject 
 			s, subject := newSource(t, one, Config{}), subject
 			subject.Overrides = s
 			subject.OpenOverrides = func(t testing.TB) rules.OverrideEditor { return newSource(t, other, s.config) }
+			subject.Lose = s.lose
 			check.Run(t, subject)
 		})
 	}
@@ -115,7 +117,15 @@ func everyOverride(ctx context.Context, s *Source, id string) error {
 	} else if len(revisions) != 1 || revisions[id] != second {
 		return fmt.Errorf("the revisions are %v", revisions)
 	}
-	return nil
+	change.Times, change.Deleted = 3_000, false
+	if _, err := s.PutOverrides(ctx, id, []rules.Override{change}); err != nil {
+		return err
+	}
+	heads, err := s.Revisions(ctx, []string{id})
+	if err == nil {
+		_, err = s.Delete(ctx, id, by(heads[id].Revision, ""))
+	}
+	return err
 }
 
 // override returns an override of a user in the rule set limits.
@@ -209,7 +219,7 @@ func TestOverrides_Bytes_NoRace(t *testing.T) {
 func TestOverrides_Forgotten(t *testing.T) {
 	srv := testenv.SharedStandalone(t)
 	s := newSource(t, dial(t, toServer(t, srv)), Config{})
-	mustOverride(t, s, override("stays", 2_000))
+	first := mustOverride(t, s, override("stays", 2_000))
 	size := func() string {
 		return fmt.Sprint(do(t, srv, "HLEN", s.key("overrides:limits")), do(t, srv, "ZCARD", s.key("override-changes:limits")),
 			do(t, srv, "ZCARD", s.key("override-deleted:limits")), do(t, srv, "ZCARD", s.key("override-list:limits")))
@@ -231,14 +241,14 @@ func TestOverrides_Forgotten(t *testing.T) {
 		t.Errorf("after 1,000 deletions: %s", got)
 	}
 	round(1, 2) // as many as can be
-	if _, err := s.OverrideChanges(t.Context(), "limits", 1, 0); err != nil || size() != "1002 1002 1001 1" {
+	if _, err := s.OverrideChanges(t.Context(), "limits", first, 0); err != nil || size() != "1002 1002 1001 1" {
 		t.Errorf("after 1,001 deletions: %s, %v", size(), err)
 	}
 	last := round(2, 3)
 	if got := size(); got != "1002 1002 1001 1" {
 		t.Errorf("after 1,003 deletions: %s", got)
 	}
-	const forgotten = 1 + 1_000 + 2 // the second of the first deletions
+	forgotten := first + 1_000 + 2 // the second of the first deletions
 	if _, err := s.OverrideChanges(t.Context(), "limits", forgotten-1, 0); !errors.Is(err, rules.ErrOverridesLost) {
 		t.Errorf("the changes since before what was forgotten: %v", err)
 	}
@@ -324,10 +334,10 @@ func TestOverrides_Damage(t *testing.T) {
 	} {
 		for _, repair := range []rules.Override{hurt, override("hurt", 0)} {
 			s := newSource(t, dial(t, toServer(t, srv)), Config{})
-			mustOverride(t, s, hurt, whole)
+			revision := mustOverride(t, s, hurt, whole)
 			do(t, srv, damage(s)...)
 			changes, err := s.OverrideChanges(ctx, "limits", 0, 0)
-			if err != nil || len(changes.Overrides) != 1 || changes.Revision != 2 {
+			if err != nil || len(changes.Overrides) != 1 || changes.Revision != revision {
 				t.Fatalf("%s: the changes are %+v, %v", name, changes, err)
 			}
 			damaged := []error{changes.Damaged[hurt.ID()]}
@@ -383,12 +393,13 @@ func TestOverrides_DamagedRevision(t *testing.T) {
 		mustOverride(t, s, override("a", 2_000))
 		other := override("b", 2_000)
 		other.RuleSetID = "others"
-		if _, err := s.PutOverrides(ctx, "others", []rules.Override{other}); err != nil {
+		revision, err := s.PutOverrides(ctx, "others", []rules.Override{other})
+		if err != nil {
 			t.Fatal(err)
 		}
 		do(t, srv, "HSET", s.key("override-revisions"), "limits", wrong)
 		revisions, err := s.OverrideRevisions(ctx, []string{"limits", "others"})
-		if err != nil || revisions["limits"] != unreadable || revisions["others"] != 1 {
+		if err != nil || revisions["limits"] != unreadable || revisions["others"] != revision {
 			t.Errorf("%q: the revisions are %v, %v", wrong, revisions, err)
 		}
 		_, changes := s.OverrideChanges(ctx, "limits", 0, 0)
@@ -424,5 +435,92 @@ func TestOverrides_NothingWritten(t *testing.T) {
 			t.Errorf("%s: something was written", name)
 		}
 		do(t, srv, "CONFIG", "SET", "maxmemory", 0)
+	}
+}
+
+// The overrides of a rule set that an older version deleted are deleted before it is put again: that
+// version leaves them. Those of a rule set whose head is lost stay.
+func TestOverrides_DeletedByOlderVersion(t *testing.T) {
+	srv := testenv.SharedStandalone(t)
+	s := newSource(t, dial(t, toServer(t, srv)), Config{})
+	mustPut(t, s, ruleSet(t, "limits", "a"), 0)
+	mustOverride(t, s, override("a", 2_000), override("b", 2_000))
+	do(t, srv, "HSET", s.key("heads"), "limits", "1 deleted") // all that it does to overrides is nothing
+	do(t, srv, "ZREM", s.key("names"), "limits")
+	if page, err := s.ListOverrides(t.Context(), "limits", "", 0); err != nil || len(page.Overrides) != 2 {
+		t.Fatalf("%+v (%v)", page, err)
+	}
+	mustPut(t, s, ruleSet(t, "limits", "a"), 0)
+	if page, err := s.ListOverrides(t.Context(), "limits", "", 0); err != nil || len(page.Overrides) != 0 {
+		t.Errorf("after it was put again: %+v (%v)", page, err)
+	}
+	if _, err := s.OverrideChanges(t.Context(), "limits", 2, 0); !errors.Is(err, rules.ErrOverridesLost) {
+		t.Errorf("the changes since before: %v", err)
+	}
+	mustOverride(t, s, override("c", 2_000))
+	do(t, srv, "HDEL", s.key("heads"), "limits")
+	mustPut(t, s, ruleSet(t, "limits", "a"), 0)
+	if page, err := s.ListOverrides(t.Context(), "limits", "", 0); err != nil || len(page.Overrides) != 1 {
+		t.Errorf("after the head was lost: %+v (%v)", page, err)
+	}
+}
+
+// A deletion that is refused in the middle, for want of a permission, changes nothing.
+func TestOverrides_DeletionRefused(t *testing.T) {
+	all := documentedUser(t)
+	srv := testenv.StartStandalone(t, aclConfig(all))
+	s := newSource(t, dial(t, toServer(t, srv)), Config{Prefix: "fluxgate"})
+	mustPut(t, s, ruleSet(t, "limits", "a"), 0)
+	mustOverride(t, s, override("a", 2_000))
+	without(t, []*testenv.Server{srv}, all, "+unlink")
+	if _, err := s.Delete(t.Context(), "limits", by(1, "")); err == nil || !strings.Contains(err.Error(), "+unlink") {
+		t.Errorf("without the permission: %v", err)
+	}
+	page, err := s.ListOverrides(t.Context(), "limits", "", 0)
+	if err != nil || len(page.Overrides) != 1 {
+		t.Errorf("the overrides are %+v (%v)", page, err)
+	}
+	if v, err := s.Load(t.Context(), "limits"); err != nil || v.Revision != 1 {
+		t.Errorf("the rule set: %v", err)
+	}
+	without(t, []*testenv.Server{srv}, all)
+	if revision, err := s.Delete(t.Context(), "limits", by(1, "")); err != nil || revision != 2 {
+		t.Errorf("with it: revision %d (%v)", revision, err)
+	}
+}
+
+// An override that a former build has stored with a secret in the clear is applied and shown with its
+// digest, and can be deleted.
+func TestOverrides_SecretInTheClear(t *testing.T) {
+	srv := testenv.SharedStandalone(t)
+	s := newSource(t, dial(t, toServer(t, srv)), Config{})
+	stored := rules.Override{RuleSetID: "limits", RuleID: "key", Identity: map[string]string{"header:Authorization": "Bearer open-sesame"}, Times: 2_000}
+	text, err := json.Marshal(stored)
+	if err != nil || !strings.Contains(string(text), "sesame") {
+		t.Fatalf("%s, %v", text, err)
+	}
+	revision := mustOverride(t, s, override("other", 2_000))
+	do(t, srv, "HSET", s.key("overrides:limits"), stored.ID(), fmt.Sprintf("%d 7fffffffffffffff 1767225600000000\n%s", revision+1, text))
+	do(t, srv, "ZADD", s.key("override-list:limits"), 0, stored.Position())
+	do(t, srv, "ZADD", s.key("override-changes:limits"), 0, fmt.Sprintf("%016x", revision+1)+stored.ID())
+	list, err := s.ListOverrides(t.Context(), "limits", "", 0)
+	if err != nil || len(list.Overrides) != 2 || len(list.Damaged) > 0 {
+		t.Fatalf("the list is %+v, %v", list, err)
+	}
+	found, err := s.Override(t.Context(), "limits", stored.ID())
+	if err != nil || found.ID() != stored.ID() || found.Identity["header:Authorization"] != rules.DigestAPIKey("Bearer open-sesame") {
+		t.Fatalf("the override is %+v, %v", found, err)
+	}
+	mustOverride(t, s, found.Deletion("ann"))
+	list, err = s.ListOverrides(t.Context(), "limits", "", 0)
+	if err != nil || len(list.Overrides) != 1 {
+		t.Errorf("after the deletion the list is %+v, %v", list, err)
+	}
+	changes, err := s.OverrideChanges(t.Context(), "limits", revision, 0)
+	if err != nil || len(changes.Damaged) > 0 || len(changes.Overrides) != 1 || !changes.Overrides[0].Deleted || changes.Overrides[0].ID() != stored.ID() {
+		t.Errorf("after the deletion the changes are %+v, %v", changes, err)
+	}
+	if strings.Contains(fmt.Sprint(do(t, srv, "HGETALL", s.key("overrides:limits"))), "sesame") {
+		t.Error("the secret is still stored")
 	}
 }

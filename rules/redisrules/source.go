@@ -85,36 +85,48 @@ const unreadable = -1
 
 // Revisions implements [rules.Source].
 func (s *Source) Revisions(ctx context.Context, ids []string) (map[string]rules.Head, error) {
-	found, err := s.fields(ctx, "heads", ids)
+	var fields []string
+	for _, id := range rules.ValidIDs(ids) {
+		fields = append(fields, id, commitField(id))
+	}
+	found, err := s.fields(ctx, "heads", fields)
 	if err != nil {
 		return nil, fmt.Errorf("reading the revisions of %d rule sets: %w", len(ids), err)
 	}
-	heads := make(map[string]rules.Head, len(found))
-	for id, text := range found {
+	heads := make(map[string]rules.Head, len(ids))
+	for _, id := range ids {
+		text, known := found[id]
+		if !known {
+			continue
+		}
 		head, err := parseHead(text)
 		if err != nil {
 			head.Revision = unreadable
 		}
+		head.Commit = parseCommit(head.Revision, found[commitField(id)])
 		heads[id] = head
 	}
 	return heads, nil
 }
 
-// fields returns the fields of rule sets in a hash, with one HMGET.
-func (s *Source) fields(ctx context.Context, name string, ids []string) (map[string]string, error) {
-	if ids = rules.ValidIDs(ids); len(ids) == 0 {
+// commitField is the field with the commit of a rule set. No id is one.
+func commitField(id string) string { return ":" + id }
+
+// fields returns fields of a hash, with one HMGET.
+func (s *Source) fields(ctx context.Context, name string, fields []string) (map[string]string, error) {
+	if len(fields) == 0 {
 		return nil, ctx.Err()
 	}
 	found, err := within(ctx, s.config, func(ctx context.Context) (reply, error) {
-		return s.client.HMGet(ctx, s.key(name), ids...).Result()
+		return s.client.HMGet(ctx, s.key(name), fields...).Result()
 	})
-	fields := make(map[string]string, len(ids))
-	for i, id := range ids {
+	values := make(map[string]string, len(fields))
+	for i, field := range fields {
 		if text, there := found.text(i); there {
-			fields[id] = text
+			values[field] = text
 		}
 	}
-	return fields, err
+	return values, err
 }
 
 // Load implements [rules.Source].
@@ -182,7 +194,7 @@ func readVersion(id string, revision int64, head rules.Head, line string, found 
 	if err != nil {
 		return nil, damaged(id, revision, err)
 	}
-	if entry.Revision != revision || head.Revision != 0 && entry.Head != head {
+	if entry.Revision != revision || head.Revision != 0 && entry.Deleted != head.Deleted {
 		return nil, damaged(id, revision, errors.New("its line of history is for another revision"))
 	}
 	document, ok := found.text(3)

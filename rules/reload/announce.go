@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -23,8 +24,9 @@ type AnnounceConfig struct {
 }
 
 // Announcing returns an editor that announces its changes in Redis to all processes that use the
-// rules. A failed announcement does not undo the change: others find it by polling. Without a
-// client nothing is announced. It does not close the client.
+// rules, and those that may have been made although their answer was lost. A failed announcement
+// does not undo the change: others find it by polling. Without a client nothing is announced. It
+// does not close the client.
 func Announcing(editor rules.Editor, client redis.UniversalClient, config AnnounceConfig) rules.Editor {
 	if client == nil {
 		return editor
@@ -62,10 +64,18 @@ type announcing struct {
 	announcer
 }
 
+// mayBeMade reports whether a change may have been made. Only a source that answered has refused
+// it: after any other error an announcement costs the others one small read.
+func mayBeMade(err error) bool {
+	return !errors.As(err, new(*rules.ConflictError)) && !errors.As(err, new(*rules.ValidationError)) &&
+		!errors.As(err, new(*rules.OverrideConflictError)) && !errors.Is(err, rules.ErrNotFound) &&
+		!errors.Is(err, rules.ErrTooLarge) && !errors.Is(err, rules.ErrTooManyOverrides)
+}
+
 // Put implements [rules.Editor].
 func (a *announcing) Put(ctx context.Context, set *rules.Set, change rules.Change) (int64, error) {
 	revision, err := a.Editor.Put(ctx, set, change)
-	if err == nil {
+	if mayBeMade(err) {
 		a.announce(ctx, set.ID(), revision)
 	}
 	return revision, err
@@ -74,7 +84,7 @@ func (a *announcing) Put(ctx context.Context, set *rules.Set, change rules.Chang
 // Delete implements [rules.Editor].
 func (a *announcing) Delete(ctx context.Context, id string, change rules.Change) (int64, error) {
 	revision, err := a.Editor.Delete(ctx, id, change)
-	if err == nil {
+	if mayBeMade(err) {
 		a.announce(ctx, id, revision)
 	}
 	return revision, err
@@ -89,7 +99,7 @@ type announcingOverrides struct {
 // PutOverrides implements [rules.OverrideEditor].
 func (a *announcingOverrides) PutOverrides(ctx context.Context, ruleSet string, changes []rules.Override) (int64, error) {
 	revision, err := a.OverrideEditor.PutOverrides(ctx, ruleSet, changes)
-	if err == nil {
+	if mayBeMade(err) {
 		a.announce(ctx, ruleSet, 0)
 	}
 	return revision, err

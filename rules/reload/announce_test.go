@@ -158,8 +158,31 @@ func TestPubSub_NoPermission(t *testing.T) {
 	acl("resetchannels")
 	r := start(t, source, reload.Config{RuleSets: []string{"set"}, Strategy: reload.PubSub, Interval: never, Redis: client, Logger: log.logger()})
 	until(t, "it is reported", func() bool { return log.count("NOPERM") == 1 })
+	if why := r.Silence(); !redis.HasErrorPrefix(why, "NOPERM") {
+		t.Errorf("announcements cannot be received because of: %v", why)
+	}
 	acl("allchannels")
 	until(t, "it listens", func() bool { return r.Stats().Subscribed == 1 })
+	if why := r.Silence(); why != nil {
+		t.Errorf("it listens, and says %v", why)
+	}
+}
+
+// While announcements cannot be received, changes are found by polling.
+func TestPubSub_PollsInstead(t *testing.T) {
+	server := testenv.StartStandalone(t, testenv.Config{})
+	client, source := newClient(t, server.Addr()), newStubSource()
+	put(t, source, "set", 1)
+	if err := client.Do(t.Context(), "ACL", "SETUSER", "default", "resetchannels").Err(); err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, source, reload.Config{RuleSets: []string{"set"}, Strategy: reload.PubSub, Interval: 2 * time.Second, Jitter: -1, Redis: client})
+	put(t, source, "set", 2)
+	changed := time.Now()
+	until(t, "the change is in effect", func() bool { return capacity(t, r, "set") == 2 })
+	if took := time.Since(changed); took > 8*time.Second { // announcements are relied on for 20 s
+		t.Errorf("it took %v", took)
+	}
 }
 
 // Malformed messages are counted and cause no read.

@@ -23,8 +23,10 @@ const (
 	// PubSub listens for announcements in Redis, and reads revisions each time
 	// it has subscribed, so that no announcement is missed after a lost
 	// connection. A connection on which nothing arrives for 2 seconds, not even
-	// an answer, is lost. A source that other programs can edit
-	// ([rules.Reconciler]) is polled too.
+	// an answer, is lost. While announcements cannot be received ([Reloader.Silence])
+	// it polls as Polling does, and otherwise every ten intervals: a writer that was
+	// cut off after its change announces nothing. A source that other programs can edit
+	// ([rules.Reconciler]) is polled as by Polling.
 	PubSub Strategy = "REDIS_PUBSUB"
 	// Auto combines both: announcements are fast, and polling misses nothing.
 	Auto Strategy = "AUTO"

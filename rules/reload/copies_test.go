@@ -43,8 +43,11 @@ func TestCopies_SourceUnavailable(t *testing.T) {
 		s := status(t, r, "set")
 		return s.Source == reload.FromSource && s.Err == nil && !s.CheckedAt.IsZero()
 	})
-	if loads := source.loads.Load(); loads != 1 {
-		t.Errorf("a rule set with a current copy was loaded %d times", loads)
+	if err := r.Reload(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if loads := source.loads.Load(); loads != 2 {
+		t.Errorf("a rule set was loaded %d times, want once for its copy and once after it", loads)
 	}
 }
 
@@ -132,6 +135,27 @@ func TestCopies_Damaged(t *testing.T) {
 				t.Errorf("a damaged copy of capacity %d decides", got)
 			}
 		})
+	}
+}
+
+// A copy may be of another source that numbers its rules alike. What the source has replaces it,
+// also if the source answers only after the start.
+func TestCopies_OtherSource(t *testing.T) {
+	folder := withCopy(t, newStubSource())
+	other := newStubSource()
+	put(t, other, "set", 9)
+	other.failWith(away)
+	r := start(t, other, reload.Config{RuleSets: []string{"set"}, Copies: folder, Interval: 20 * time.Millisecond})
+	if s := status(t, r, "set"); s.Source != reload.FromCopy || capacity(t, r, "set") != 7 {
+		t.Fatalf("it does not use the copy: %+v", s)
+	}
+	other.failWith(nil)
+	until(t, "the source confirms it", func() bool {
+		s := status(t, r, "set")
+		return s.Source == reload.FromSource && s.Err == nil
+	})
+	if s := status(t, r, "set"); capacity(t, r, "set") != 9 || s.Revision != 1 {
+		t.Errorf("in effect is a capacity of %d, the source has 9: %+v", capacity(t, r, "set"), s)
 	}
 }
 

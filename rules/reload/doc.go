@@ -9,8 +9,10 @@
 //
 // # How a change takes effect
 //
-// Every half interval the revisions of the rule sets in use are read, in one
-// small read. Only a rule set whose revision has changed is loaded. With a Redis
+// Every half interval the heads of the rule sets in use are read, in one
+// small read. Only a rule set whose head has changed is loaded: its revision, or the
+// change that made it ([rules.Head]), because a source that has lost its data counts
+// from 1 again. With a Redis
 // client in the [Config], a reloader listens for the announcements of [Announcing], and
 // reads the revisions at once. An announcement is a hint: its revision
 // is not used, so a forged one causes one small read at most. While these reads
@@ -30,7 +32,7 @@
 // Rules that cannot be read or are invalid change nothing: the last good version
 // stays in effect, and [Reloader.Status] has the error. If [Config.Copies] names a
 // folder, the last good version of each rule set is saved there, and [Start] uses
-// it until its source answers. Without a copy Start fails, unless
+// it until its source answers, and then loads what the source has. Without a copy Start fails, unless
 // [Config.StartWithoutRules] is set: without rules nothing is limited.
 //
 // A rule set that was deleted in the source is no longer applied. A rule set that is

@@ -55,10 +55,26 @@ func (r *Reloader) watch(ctx context.Context, source rules.Watcher) {
 	}
 }
 
+// Silence returns why announcements cannot be received, such as a Redis user without the right
+// to the channel. Changes are then found by polling. It is nil if they can, at the start, and if
+// the strategy does not use them.
+func (r *Reloader) Silence() error {
+	if why := r.silence.Load(); why != nil {
+		return *why
+	}
+	return nil
+}
+
+// Pauses between attempts to subscribe, about.
+const minPause, maxPause = 100 * time.Millisecond, 500 * time.Millisecond
+
 // listen receives hints from announcements. After each subscription everything is
 // refreshed, because Redis does not deliver earlier announcements.
 func (r *Reloader) listen(ctx context.Context) {
+	pause := minPause
 	subscribed := func() {
+		pause = minPause
+		r.silence.Store(nil)
 		r.counts.add(&r.counts.Subscribed)
 		r.hint("")
 	}
@@ -68,12 +84,15 @@ func (r *Reloader) listen(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
+		r.silence.Store(&err)
 		r.unheard.Log(context.Background(), r.config.Logger, slog.LevelWarn,
-			"cannot receive announcements of rule changes; subscribing again", "channel", r.config.Channel, "error", err)
+			"cannot receive announcements of rule changes; polling, and subscribing again",
+			"channel", r.config.Channel, "interval", r.config.Interval, "error", err)
 		if cluster, ok := r.config.Redis.(*redis.ClusterClient); ok {
 			cluster.ReloadState(ctx) // the node may not be a master any more
 		}
-		_ = background.Sleep(ctx, 50*time.Millisecond+upTo(100*time.Millisecond))
+		_ = background.Sleep(ctx, pause/2+upTo(pause))
+		pause = min(2*pause, maxPause)
 	}
 }
 

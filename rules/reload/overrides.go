@@ -30,21 +30,27 @@ func (r *Reloader) readOverrides(ctx context.Context, sets []*ruleSet, version *
 	if !ok || r.overrides.Load() == nil || len(sets) == 0 {
 		return
 	}
+	said := r.newLines()
+	defer said.write()
 	var revisions map[string]int64
-	unknown := r.call(ctx, func(ctx context.Context) (err error) {
-		revisions, err = source.OverrideRevisions(ctx, idsOf(sets))
-		return err
-	})
+	var unknown error
+	withRules := slices.DeleteFunc(slices.Clone(sets), func(s *ruleSet) bool { return cmp.Or(version, s.current.Load()) == nil })
+	if len(withRules) > 0 { // ids without rules may be invented
+		unknown = r.call(ctx, func(ctx context.Context) (err error) {
+			revisions, err = source.OverrideRevisions(ctx, idsOf(withRules))
+			return err
+		})
+	}
 	for _, s := range sets {
 		err := unknown
 		if err == nil {
-			err = r.updateOverrides(ctx, source, s, version, revisions[s.id])
+			err = r.updateOverrides(ctx, said, source, s, version, revisions[s.id])
 		}
 		if errors.Is(err, context.DeadlineExceeded) {
 			unknown = err // the others would wait as long
 		}
 		if ctx.Err() == nil {
-			r.note(s, &s.state.OverridesErr, err, "overrides have a problem; others, and those that are known, stay in effect",
+			r.note(said, s, &s.state.OverridesErr, err, "overrides have a problem; others, and those that are known, stay in effect",
 				"all overrides are in effect again")
 		}
 	}
@@ -52,7 +58,7 @@ func (r *Reloader) readOverrides(ctx context.Context, sets []*ruleSet, version *
 
 // updateOverrides brings the overrides of a rule set to a revision.
 func (r *Reloader) updateOverrides(
-	ctx context.Context, source rules.Overrides, s *ruleSet, version *fluxgate.Compiled, revision int64,
+	ctx context.Context, said *lines, source rules.Overrides, s *ruleSet, version *fluxgate.Compiled, revision int64,
 ) error {
 	if err := s.overriding.Acquire(ctx, 1); err != nil {
 		return err
@@ -102,7 +108,7 @@ func (r *Reloader) updateOverrides(
 	}
 	if known.changes > 0 {
 		r.counts.add(&r.counts.Overrides)
-		r.log(s, slog.LevelInfo, "overrides changed", "changes", known.changes, "revision", known.revision)
+		r.log(said, s, slog.LevelInfo, "overrides changed", nil, "changes", known.changes, "revision", known.revision)
 	}
 	return known.problem()
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
-	"github.com/fluxgate/fluxgate/store"
 )
 
 // ErrLost is wrapped by the error in the status of a rule set that is missing in
@@ -30,28 +29,46 @@ func (r *Reloader) refresh(ctx context.Context, sets []*ruleSet, retry bool) err
 	if len(sets) == 0 {
 		return nil
 	}
+	return r.bring(ctx, sets, r.look(ctx, sets), retry)
+}
+
+// revisions is what the source has said about rule sets.
+type revisions struct {
+	heads map[string]rules.Head
+	asked time.Time
+	err   error
+}
+
+// look reads the revisions of rule sets.
+func (r *Reloader) look(ctx context.Context, sets []*ruleSet) *revisions {
 	r.counts.add(&r.counts.Looks)
-	asked := time.Now()
-	var heads map[string]rules.Head
-	err := r.call(ctx, func(ctx context.Context) (err error) {
-		heads, err = r.source.Revisions(ctx, idsOf(sets))
+	found := &revisions{asked: time.Now()}
+	found.err = r.call(ctx, func(ctx context.Context) (err error) {
+		found.heads, err = r.source.Revisions(ctx, idsOf(sets))
 		return err
 	})
-	if err != nil {
+	return found
+}
+
+// bring brings rule sets to the revisions that the source has.
+func (r *Reloader) bring(ctx context.Context, sets []*ruleSet, to *revisions, retry bool) error {
+	said := r.newLines()
+	defer said.write()
+	if to.err != nil {
 		for _, s := range sets {
-			r.failed(ctx, s, err, 0)
+			r.failed(ctx, said, s, to.err, rules.Head{})
 		}
-		return err
+		return to.err
 	}
 	var loads errgroup.Group
 	loads.SetLimit(maxLoads)
 	for _, s := range sets {
-		head, known := heads[s.id]
-		if !known || !r.upToDate(s, head, retry) {
-			loads.Go(func() error { return r.update(ctx, s, head, known, asked) })
+		head, known := to.heads[s.id]
+		if !known || !r.upToDate(said, s, head, retry) {
+			loads.Go(func() error { return r.update(ctx, said, s, head, known, to.asked) })
 		}
 	}
-	err = loads.Wait()
+	err := loads.Wait()
 	r.readOverrides(ctx, sets, nil)
 	return err
 }
@@ -80,27 +97,17 @@ func recoverSource(err *error) {
 }
 
 // upToDate reports whether a rule set needs no load.
-func (r *Reloader) upToDate(s *ruleSet, head rules.Head, retry bool) bool {
-	unconfirmed := s.unconfirmed()
-	s.mu.Lock()
-	same := !unconfirmed && !s.state.lost && s.state.Revision == head.Revision && head.Deleted == (s.current.Load() == nil)
-	refused := head.Revision == s.state.refused && s.state.refused != 0
-	if same {
-		s.state.Source = FromSource
-		if head.Deleted {
-			s.state.Source = FromNowhere
-		}
+func (r *Reloader) upToDate(said *lines, s *ruleSet, head rules.Head, retry bool) bool {
+	if s.has(head) {
+		r.confirm(said, s)
+		return true
 	}
-	s.mu.Unlock()
-	if same {
-		r.confirm(s)
-	}
-	return same || refused && !retry
+	return !retry && head.Revision != 0 && head == s.snapshot().refused
 }
 
 // update brings a rule set to the revision that the source had at the time asked.
 // It returns only the error of ctx.
-func (r *Reloader) update(ctx context.Context, s *ruleSet, head rules.Head, known bool, asked time.Time) error {
+func (r *Reloader) update(ctx context.Context, said *lines, s *ruleSet, head rules.Head, known bool, asked time.Time) error {
 	if err := s.loading.Acquire(ctx, 1); err != nil {
 		return err
 	}
@@ -110,8 +117,8 @@ func (r *Reloader) update(ctx context.Context, s *ruleSet, head rules.Head, know
 		r.hint(s.id) // a later answer may have been loaded already
 	case known && head.Deleted:
 		had := s.current.Load() != nil
-		s.install(nil, head.Revision, FromNowhere)
-		r.confirm(s)
+		s.install(nil, head.Revision, head, FromNowhere)
+		r.confirm(said, s)
 		r.copies.remove(s.id)
 		if had {
 			r.counts.add(&r.counts.Swaps)
@@ -123,47 +130,55 @@ func (r *Reloader) update(ctx context.Context, s *ruleSet, head rules.Head, know
 				"ruleSet", s.id, "revision", rules.ShownRevision(head.Revision))
 		}
 	case known:
-		r.load(ctx, s, head)
+		r.load(ctx, said, s, head)
 	case s.current.Load() != nil || !s.loaded() && r.fromCopy(s):
-		r.failed(ctx, s, ErrLost, 0)
+		r.failed(ctx, said, s, ErrLost, rules.Head{})
 	default:
 		if !s.loaded() {
-			r.log(s, slog.LevelWarn, "rule set not found in the source")
+			r.log(said, s, slog.LevelWarn, "rule set not found in the source", nil)
 		}
-		r.confirm(s)
+		r.confirm(said, s)
 	}
 	return nil
 }
 
 // confirm records that the source has nothing newer.
-func (r *Reloader) confirm(s *ruleSet) {
+func (r *Reloader) confirm(said *lines, s *ruleSet) {
 	s.mu.Lock()
 	before := s.state
-	s.state.CheckedAt, s.state.Err, s.state.refused = time.Now(), nil, 0
+	s.state.CheckedAt, s.state.Err, s.state.refused = time.Now(), nil, rules.Head{}
 	s.mu.Unlock()
 	if before.Err != nil {
-		r.config.Logger.Info("rules can be loaded again", "ruleSet", s.id, "revision", rules.ShownRevision(before.Revision))
+		said.add(slog.LevelInfo, "rules can be loaded again", s.id, nil, "revision", rules.ShownRevision(before.Revision))
 	}
 }
 
 // load reads a rule set and puts it in effect.
-func (r *Reloader) load(ctx context.Context, s *ruleSet, head rules.Head) {
-	before, had := s.snapshot(), s.current.Load() != nil && !s.unconfirmed()
-	if before.Revision == head.Revision && had && !before.lost {
-		r.confirm(s) // another load was faster
+func (r *Reloader) load(ctx context.Context, said *lines, s *ruleSet, head rules.Head) {
+	if s.has(head) {
+		r.confirm(said, s) // another load was faster
 		return
 	}
+	before := s.snapshot()
+	had := s.current.Load() != nil && (s.loaded() || !s.unconfirmed())
 	r.counts.add(&r.counts.Loads)
 	version, set, err := r.read(ctx, s.id)
 	if err != nil {
-		r.failed(ctx, s, err, head.Revision)
+		r.failed(ctx, said, s, err, head)
 		return
 	}
 	// Before the first version, or one with other keys, decides requests.
 	r.readOverrides(ctx, []*ruleSet{s}, set)
-	s.install(set, version.Revision, FromSource)
+	if version.Revision != head.Revision { // it changed meanwhile
+		head = version.Head
+	}
+	s.install(set, version.Revision, head, FromSource)
+	mark := markOf(version.Head)
+	s.mu.Lock()
+	s.state.mark = mark
+	s.mu.Unlock()
 	r.trim() // before a waiting request goes on
-	r.confirm(s)
+	r.confirm(said, s)
 	r.logLoaded(version, had || s.pinned)
 	r.loaded(version.RuleSet)
 	if err := r.copies.save(version); err != nil {
@@ -174,9 +189,9 @@ func (r *Reloader) load(ctx context.Context, s *ruleSet, head rules.Head) {
 	r.work.Go(func(ctx context.Context) { r.reconcileAgain(ctx, s) })
 	if had {
 		r.counts.add(&r.counts.Swaps)
-		if (version.Revision != before.Revision || before.lost) && r.config.ResetBuckets != nil {
+		if (version.Revision != before.Revision || before.Source != FromCopy) && r.config.ResetBuckets != nil {
 			s.mu.Lock()
-			s.state.reset = version.Revision
+			s.state.reset = pendingReset{mark: mark, after: before.mark}
 			s.mu.Unlock()
 			r.resetBuckets(ctx, s)
 		}
@@ -224,10 +239,10 @@ func (r *Reloader) read(ctx context.Context, id string) (version *rules.Version,
 	return version, set, err
 }
 
-// failed records why a rule set could not be loaded, with a revision if only that
+// failed records why a rule set could not be loaded, with a head if only that
 // one cannot. A rule set without rules starts with its last good copy. Errors
 // after the end of ctx are ignored.
-func (r *Reloader) failed(ctx context.Context, s *ruleSet, err error, revision int64) {
+func (r *Reloader) failed(ctx context.Context, said *lines, s *ruleSet, err error, head rules.Head) {
 	if ctx.Err() != nil {
 		return
 	}
@@ -237,7 +252,7 @@ func (r *Reloader) failed(ctx context.Context, s *ruleSet, err error, revision i
 	}
 	s.mu.Lock()
 	before := s.state
-	s.state.Err, s.state.refused = err, revision
+	s.state.Err, s.state.refused = err, head
 	s.state.lost = before.lost || errors.Is(err, ErrLost)
 	s.mu.Unlock()
 	if before.Err != nil && before.Err.Error() == err.Error() {
@@ -247,11 +262,11 @@ func (r *Reloader) failed(ctx context.Context, s *ruleSet, err error, revision i
 	if before.Source == FromNowhere {
 		message = "cannot load rules; the missing-rule behavior applies to requests"
 	}
-	r.log(s, slog.LevelError, message, "serving", before.Source, "revision", rules.ShownRevision(before.Revision), "error", err)
+	r.log(said, s, slog.LevelError, message, err, "serving", before.Source, "revision", rules.ShownRevision(before.Revision))
 }
 
 // note records the result of reading more than rules, and logs a new problem and its end.
-func (r *Reloader) note(s *ruleSet, problem *error, err error, failed, repaired string, args ...any) {
+func (r *Reloader) note(said *lines, s *ruleSet, problem *error, err error, failed, repaired string, args ...any) {
 	s.mu.Lock()
 	before := *problem
 	*problem = err
@@ -259,21 +274,24 @@ func (r *Reloader) note(s *ruleSet, problem *error, err error, failed, repaired 
 	switch {
 	case err != nil && (before == nil || before.Error() != err.Error()):
 		r.counts.add(&r.counts.Failures)
-		r.log(s, slog.LevelError, failed, append(args, "error", err)...)
+		r.log(said, s, slog.LevelError, failed, err, args...)
 	case err == nil && before != nil:
-		r.log(s, slog.LevelInfo, repaired)
+		r.log(said, s, slog.LevelInfo, repaired, nil)
 	}
 }
 
-// log logs an event of a rule set. Callers can invent ids, so ids without rules
-// that are not configured share one line a minute.
-func (r *Reloader) log(s *ruleSet, level slog.Level, message string, args ...any) {
-	args = append([]any{"ruleSet", s.id}, args...)
-	if !s.pinned && s.current.Load() == nil {
-		r.unknown.Log(context.Background(), r.config.Logger, level, message, args...)
+// log logs an event of a rule set, with an error or nil. Callers can invent ids, so ids without
+// rules that are not configured share one line a minute.
+func (r *Reloader) log(said *lines, s *ruleSet, level slog.Level, message string, err error, args ...any) {
+	if s.pinned || s.current.Load() != nil {
+		said.add(level, message, s.id, err, args...)
 		return
 	}
-	r.config.Logger.Log(context.Background(), level, message, args...)
+	args = append([]any{"ruleSet", s.id}, args...)
+	if err != nil {
+		args = append(args, "error", err)
+	}
+	r.unknown.Log(context.Background(), r.config.Logger, level, message, args...)
 }
 
 // fromCopy installs the last good copy, if there is one.
@@ -290,7 +308,7 @@ func (r *Reloader) fromCopy(s *ruleSet) bool {
 		r.config.Logger.Warn("cannot use the copy of a rule set; waiting for the source", "ruleSet", s.id, "error", err)
 		return false
 	}
-	s.install(set, version.Revision, FromCopy)
+	s.install(set, version.Revision, rules.Head{}, FromCopy)
 	r.loaded(version.RuleSet)
 	return true
 }
@@ -299,34 +317,4 @@ func (r *Reloader) loaded(set *rules.Set) {
 	if r.config.Loaded != nil {
 		r.config.Loaded(set)
 	}
-}
-
-// Resetter is a store that can reset buckets. Every [store.Store] is one.
-type Resetter interface {
-	Reset(ctx context.Context, what store.Reset) (did bool, err error)
-}
-
-// resetBuckets does the pending reset of a new version. If the store is
-// unavailable, it is tried again later.
-func (r *Reloader) resetBuckets(ctx context.Context, s *ruleSet) {
-	revision := s.snapshot().reset
-	if revision == 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, r.config.Timeout)
-	defer cancel()
-	// Of several gateways one resets.
-	did, err := r.config.ResetBuckets.Reset(ctx, store.Reset{Key: store.Key{RuleSet: s.id}, Mark: fmt.Sprint(revision)})
-	if err != nil {
-		r.config.Logger.Error("cannot reset the buckets of a rule set; trying again", "ruleSet", s.id, "error", err)
-		return
-	}
-	if did {
-		r.counts.add(&r.counts.Resets)
-	}
-	s.mu.Lock()
-	if s.state.reset == revision {
-		s.state.reset = 0
-	}
-	s.mu.Unlock()
 }

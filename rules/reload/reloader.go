@@ -37,7 +37,12 @@ type Reloader struct {
 	unknown, malformed, unheard, firstLoads, turned, drops *logthrottle.Throttle
 
 	// firsts bounds how many first loads run at once.
-	firsts    *semaphore.Weighted
+	firsts     *semaphore.Weighted
+	firstLooks firstLooks
+	// silence is why announcements are not received. It is nil if they are, or are not used.
+	silence atomic.Pointer[error]
+	// polled is when all rule sets were last polled.
+	polled    time.Time
 	work      *background.Group
 	overrides atomic.Pointer[fluxgate.Overrides] // may be nil
 }
@@ -64,8 +69,8 @@ func Start(ctx context.Context, source rules.Source, config Config) (*Reloader, 
 	}
 	r := &Reloader{
 		source: source, config: config, sets: newRuleSets(config.MaxRuleSets), copies: copies,
-		hints: pendingids.New(), work: background.New(ctx),
-		firsts:  semaphore.NewWeighted(8),
+		hints: pendingids.New(), work: background.New(ctx), polled: time.Now(),
+		firsts: semaphore.NewWeighted(8), firstLooks: firstLooks{reading: semaphore.NewWeighted(1)},
 		unknown: logthrottle.New(time.Minute), malformed: logthrottle.New(time.Minute), unheard: logthrottle.New(time.Minute),
 		firstLoads: logthrottle.New(time.Second), turned: logthrottle.New(time.Minute), drops: logthrottle.New(time.Minute),
 	}
@@ -216,24 +221,6 @@ func (r *Reloader) begin(id string) *ruleSet {
 	return s
 }
 
-// loadFirst loads a rule set for the first time. Errors are in its status.
-func (r *Reloader) loadFirst(ctx context.Context, s *ruleSet) {
-	defer close(s.first)
-	if r.firsts.Acquire(ctx, 1) != nil {
-		return
-	}
-	defer r.firsts.Release(1)
-	err := r.refresh(ctx, []*ruleSet{s}, false)
-	source, ok := r.source.(rules.Reconciler)
-	if err != nil || !ok || s.current.Load() != nil {
-		return
-	}
-	// There may be content that is not imported yet.
-	if r.reconcile(ctx, source, s) == nil {
-		_ = r.refresh(ctx, []*ruleSet{s}, false)
-	}
-}
-
 // Reload reads the source now, and returns the errors of the rule sets in use. It
 // ends with ctx.
 func (r *Reloader) Reload(ctx context.Context) error {
@@ -295,13 +282,21 @@ func (r *Reloader) poll(ctx context.Context) {
 	}
 }
 
+// rarely is how many intervals announcements are relied on.
+const rarely = 10
+
 // pollOnce refreshes all rule sets in use. With announcements it polls only rule sets
 // with an error, unless other programs can edit the source's content, which they
-// do not announce.
+// do not announce. While none can be received it polls all; otherwise rarely, because a
+// writer that is cut off announces nothing.
 func (r *Reloader) pollOnce(ctx context.Context) {
 	sets := r.sets.all()
 	_, edited := r.source.(rules.Reconciler)
-	if r.config.Strategy == PubSub && !edited || r.config.Strategy == Off {
+	relied := r.config.Strategy == PubSub && !edited && r.Silence() == nil && time.Since(r.polled) < rarely*r.config.Interval
+	if !relied {
+		r.polled = time.Now()
+	}
+	if relied || r.config.Strategy == Off {
 		sets = slices.DeleteFunc(sets, func(s *ruleSet) bool {
 			status := s.snapshot()
 			return status.Err == nil && status.OverridesErr == nil

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/snapshotmap"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // ruleSet is the state of one id: its rule set, or that it has none.
@@ -24,6 +25,9 @@ type ruleSet struct {
 	current atomic.Pointer[fluxgate.Compiled]
 	// first is closed when the first attempt to load has ended.
 	first chan struct{}
+	// firstLook is what the source said before the first load. The reads for it are made by
+	// the holder of [firstLooks.reading].
+	firstLook *firstLook
 	// used is when a request last used it, by the count of ids.
 	used atomic.Int64
 
@@ -52,13 +56,17 @@ type ruleSetState struct {
 	// contentErr is why the source could not import an edit. It stays until an
 	// import succeeds, even while loads succeed.
 	contentErr error
-	// refused is the revision that could not be loaded.
-	refused int64
+	// head is what the source said when the version in effect was loaded. A copy has none: it
+	// may be of another source, with the same revision.
+	head rules.Head
+	// refused is the head whose version could not be loaded.
+	refused rules.Head
 	// lost is whether the source has lost the rule set since it was loaded: it may number
 	// other content alike.
 	lost bool
-	// reset is the revision whose bucket reset is pending.
-	reset int64
+	// mark identifies the version in effect for resets. It is empty for a copy.
+	mark  string
+	reset pendingReset
 }
 
 // touch records that a request has used the rule set. It writes only after an id was added,
@@ -79,10 +87,22 @@ func (s *ruleSet) loaded() bool {
 	}
 }
 
-// unconfirmed reports whether the first attempt to load has not ended and a copy is
-// in effect. That attempt replaces it even if the revisions are equal: a source that
-// was created anew counts from 1 again.
-func (s *ruleSet) unconfirmed() bool { return !s.loaded() && s.snapshot().Source == FromCopy }
+// unconfirmed reports whether a copy is in effect.
+func (s *ruleSet) unconfirmed() bool { return s.snapshot().Source == FromCopy }
+
+// unknown reports whether nothing shows that the source has the rule set: the id may be
+// invented.
+func (s *ruleSet) unknown() bool {
+	state := s.snapshot()
+	return s.current.Load() == nil && state.Revision == 0 && state.contentErr == nil
+}
+
+// has reports whether what the source has is in effect.
+func (s *ruleSet) has(head rules.Head) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return head.Revision != 0 && head == s.state.head && !s.state.lost
+}
 
 func (s *ruleSet) snapshot() ruleSetState {
 	s.mu.Lock()
@@ -92,11 +112,12 @@ func (s *ruleSet) snapshot() ruleSetState {
 	return state
 }
 
-// install puts a version in effect.
-func (s *ruleSet) install(set *fluxgate.Compiled, revision int64, from Origin) {
+// install puts a version in effect, for a head of the source or the zero Head.
+func (s *ruleSet) install(set *fluxgate.Compiled, revision int64, head rules.Head, from Origin) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.state.Revision, s.state.Source, s.state.LoadedAt, s.state.Rules = revision, from, time.Now(), 0
+	s.state.head, s.state.mark = head, ""
 	if set != nil {
 		s.state.Rules = set.Len()
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // Origin is where a version was loaded from.
@@ -53,6 +55,22 @@ func (r *Reloader) Loaded() (ids []string) {
 		}
 	}
 	return ids
+}
+
+// Current returns the version in effect of a rule set in memory, or nil. Unlike RuleSet it loads
+// nothing.
+func (r *Reloader) Current(id string) *rules.Version {
+	s := r.sets.get(id)
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	set := s.current.Load()
+	if set == nil {
+		return nil
+	}
+	return &rules.Version{Entry: rules.Entry{RuleSetID: id, Head: rules.Head{Revision: s.state.Revision}}, RuleSet: set.Set}
 }
 
 // Stats counts since the start.

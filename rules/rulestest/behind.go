@@ -137,4 +137,7 @@ func reconciling(t testing.TB, s Subject) {
 	if head, known := f.head(f.id("unknown")); known {
 		t.Errorf("reconciling an unknown id has made %+v", head)
 	}
+	if found, err := source.Unimported(t.Context(), append([]string{f.id("unknown")}, strange...)); err != nil || len(found) > 0 {
+		t.Errorf("Unimported of unknown ids: %.300q, %v", found, err)
+	}
 }

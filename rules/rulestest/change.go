@@ -137,7 +137,7 @@ func deleted(t testing.TB, s Subject) {
 	if revision := f.delete(id, 2); revision != 3 {
 		t.Errorf("a deletion after revision 2 is revision %d, want 3", revision)
 	}
-	if head, known := f.head(id); !known || head != (rules.Head{Revision: 3, Deleted: true}) {
+	if head, known := f.head(id); !known || head.Revision != 3 || !head.Deleted {
 		t.Errorf("Revisions says %+v (known %t) of a deleted rule set, want revision 3, deleted", head, known)
 	}
 	_, err := f.Editor.Load(t.Context(), id)

@@ -64,6 +64,8 @@ var editorFaults = map[string]string{
 	"lists one id less":                                  "list has the existing rule sets in the order of their ids, page by page",
 	"restores other bytes":                               "restoring makes any revision current again, byte for byte",
 	"restores a deletion as no rules":                    "restoring works for deleted rule sets and not for deletions",
+	"numbers other content alike after a loss":           "after a loss of data the head differs, though the revision does not",
+	"loads another head than it shows":                   "after a loss of data the head differs, though the revision does not",
 	"looks for the revision before it writes":            "concurrent writers lose no change and every version can be restored",
 	"loses a change and reports success":                 "concurrent writers lose no change and every version can be restored",
 	"restores the neighbouring version after a while":    "concurrent writers lose no change and every version can be restored",
@@ -111,6 +113,7 @@ func openEditor(fault string) rulestest.Subject {
 		Editor:  handle(),
 		Open:    func(testing.TB) rules.Editor { return handle() },
 		Corrupt: func(_ testing.TB, id, document string) { d.mu.Lock(); defer d.mu.Unlock(); d.texts[id] = document },
+		Lose:    func(testing.TB, string) { d.Source = memrules.New(config) },
 		History: history, HistoryBytes: historyBytes, Changes: 200, Patience: 300 * time.Millisecond,
 	}
 }

@@ -31,6 +31,7 @@ var overrideFaults = map[string]string{
 	"trims identities":                        "an identity is kept as it is",
 	"ignores case":                            "an identity is kept as it is",
 	"keeps the API key":                       "an API key is kept as its digest",
+	"keeps the secret of a header":            "a header with a secret is kept as its digest",
 	"ignores the context":                     "reading and writing overrides end with their context",
 	"writes though the context has ended":     "reading and writing overrides end with their context",
 	"caches overrides":                        "a change of an override is seen by every editor when it is made",
@@ -52,7 +53,15 @@ var overrideFaults = map[string]string{
 	"shows a revision after the next ones":    "a reader of changes ends with the overrides that exist",
 	"forgets deletions without saying so":     "a reader learns that changes are lost and can read all overrides",
 	"lists one page after it has forgotten":   "a reader learns that changes are lost and can read all overrides",
+	"counts from 1 again after a loss":        "after a loss of data a reader of changes learns that its overrides are lost",
+	"does not say that it has lost its data":  "after a loss of data a reader of changes learns that its overrides are lost",
 	"says nothing of unknown revisions":       "a reader learns that changes are lost and can read all overrides",
+	"keeps overrides of a deleted rule set":   "the overrides of a rule set are deleted with it, and do not come back",
+	"restores overrides":                      "the overrides of a rule set are deleted with it, and do not come back",
+	"deletes overrides in silence":            "the overrides of a rule set are deleted with it, and do not come back",
+	"deletes overrides of other rule sets":    "the overrides of a rule set are deleted with it, and do not come back",
+	"writes overrides of a deleted rule set":  "overrides of a deleted rule set cannot be written",
+	"writes refused overrides later":          "overrides that are written while a rule set is deleted and put do not survive its deletion",
 }
 
 // faultyOverrides is a source of overrides in memory that can have one fault. Each handle has
@@ -73,16 +82,21 @@ type overrideData struct {
 	plain      map[string]rules.Override // the last changes as they were given, by id
 	last, gone map[string]rules.Override // what exists, and what was deleted
 	deletions  int
+	kept       map[string][]rules.Override // by rule set: written when it is put again
+	silent     map[string]int64            // revisions that are shown, by rule set
+	first      int64                       // the revision before the first one, for "counts from 1 again after a loss"
 }
 
 func openOverrides(fault string) rulestest.Subject {
 	d := &overrideData{
 		Source: memrules.New(memrules.Config{}), fault: fault, writers: &data{meeting: make(chan struct{})},
 		plain: map[string]rules.Override{}, gone: map[string]rules.Override{}, last: map[string]rules.Override{},
+		kept: map[string][]rules.Override{}, silent: map[string]int64{},
 	}
 	handle := func() *faultyOverrides { return &faultyOverrides{d, map[string]rules.Override{}} }
 	return rulestest.Subject{
 		Overrides: handle(), OpenOverrides: func(testing.TB) rules.OverrideEditor { return handle() }, Writers: 10, Changes: 300,
+		Lose: func(testing.TB, string) { d.Source, d.first = memrules.New(memrules.Config{}), 0 },
 	}
 }
 
@@ -137,12 +151,20 @@ func (f *faultyOverrides) PutOverrides(ctx context.Context, ruleSet string, chan
 	}
 	revision, err := put(changes)
 	switch {
+	case errors.Is(err, rules.ErrNotFound):
+		return f.refused(ruleSet, changes, err)
 	case err != nil && (f.is("writes half of a batch") || f.is("writes the valid part of a batch")):
 		for _, o := range changes {
 			_, _ = put([]rules.Override{o})
 		}
 	case err == nil:
 		f.remember(changes)
+		if f.is("counts from 1 again after a loss") {
+			if f.first == 0 {
+				f.first = revision - int64(len(changes))
+			}
+			revision -= f.first
+		}
 		if f.is("makes revisions of unknown deletions") && revision == 0 {
 			revision = 1
 		}
@@ -232,8 +254,11 @@ func (f *faultyOverrides) OverrideRevisions(ctx context.Context, ruleSets []stri
 		if err != nil {
 			return nil, err
 		}
+		if shown := f.shownRevision(id); shown > 0 {
+			revisions[id] = shown
+		}
 		if revision, ok := revisions[f.ruleSet(id)]; ok || f.is("knows every rule set") {
-			all[id] = revision
+			all[id] = revision - f.first
 		}
 	}
 	return all, ctx.Err()
@@ -257,7 +282,9 @@ func (f *faultyOverrides) Override(ctx context.Context, ruleSet, id string) (rul
 
 // shown is an override as it is read.
 func (f *faultyOverrides) shown(o rules.Override) rules.Override {
-	if _, ok := o.Identity["apiKey"]; ok && f.is("keeps the API key") {
+	_, byKey := o.Identity["apiKey"]
+	_, byHeader := o.Identity["header:Authorization"]
+	if byKey && f.is("keeps the API key") || byHeader && f.is("keeps the secret of a header") {
 		o.Identity = f.plain[o.ID()].Identity
 	}
 	return o
@@ -308,7 +335,14 @@ func (f *faultyOverrides) OverrideChanges(ctx context.Context, ruleSet string, a
 			return rules.OverridePage{Revision: after}, nil
 		}
 	}
-	page, err := f.Source.OverrideChanges(ctx, f.ruleSet(ruleSet), after, limit)
+	if shown := f.shownRevision(ruleSet); shown > 0 && after == shown {
+		return rules.OverridePage{Revision: after}, nil
+	}
+	page, err := f.Source.OverrideChanges(ctx, f.ruleSet(ruleSet), after+f.first, limit)
+	if errors.Is(err, rules.ErrOverridesLost) && f.is("does not say that it has lost its data") {
+		page, err = f.Source.OverrideChanges(ctx, f.ruleSet(ruleSet), 0, limit)
+	}
+	page.Revision -= f.first
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i := range page.Overrides {

@@ -136,7 +136,7 @@ func concurrentOverrides(t testing.TB, s Subject) {
 	f := newOverriding(t, s)
 	editors := []rules.OverrideEditor{f.Overrides, f.other()}
 	o := f.of("user", 1)
-	f.put(o)
+	first := f.put(o)
 	var all sync.WaitGroup
 	for writer := range f.Writers {
 		all.Go(func() {
@@ -149,8 +149,8 @@ func concurrentOverrides(t testing.TB, s Subject) {
 		})
 	}
 	all.Wait()
-	if got := f.get(o.ID()); !t.Failed() && (int(got.Times) != 1+f.Changes || got.Revision != int64(1+f.Changes)) {
-		t.Errorf("%d changes have made %d of them at revision %d", f.Changes, got.Times-1, got.Revision)
+	if got := f.get(o.ID()); !t.Failed() && (int(got.Times) != 1+f.Changes || got.Revision != first+int64(f.Changes)) {
+		t.Errorf("%d changes have made %d of them, from revision %d to %d", f.Changes, got.Times-1, first, got.Revision)
 	}
 }
 

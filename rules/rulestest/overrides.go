@@ -18,7 +18,8 @@ var overrideChecks = []Check{
 	{"the revisions of overrides of many rule sets have all known ids", overrideRevisions},
 	{"the overrides of a rule set are its own", separateRuleSets},
 	{"an identity is kept as it is", overrideIdentities},
-	{"an API key is kept as its digest", overrideAPIKey},
+	{"an API key is kept as its digest", overrideSecret("apiKey")},
+	{"a header with a secret is kept as its digest", overrideSecret("header:Authorization")},
 	{"reading and writing overrides end with their context", overrideContext},
 	{"a change of an override is seen by every editor when it is made", overrideSeen},
 }
@@ -153,6 +154,7 @@ func separateRuleSets(t testing.TB, s Subject) {
 	two.set = f.set + "-2"
 	first := one.of("same", 2_000)
 	one.put(first)
+	revision := one.revision()
 	second := two.of("same", 3_000)
 	two.put(second, two.of("more", 4_000))
 	two.put(deletion(two.of("more", 0)))
@@ -162,7 +164,7 @@ func separateRuleSets(t testing.TB, s Subject) {
 	if got := two.get(second.ID()); got.Times != 3_000 || got.RuleSetID != two.set {
 		t.Errorf("the override of %s is %s", two.set, text(got))
 	}
-	if one.revision() != 1 || len(one.listed()) != 1 {
+	if one.revision() != revision || len(one.listed()) != 1 {
 		t.Errorf("one change of %s has made revision %d and %d overrides", one.set, one.revision(), len(one.listed()))
 	}
 	one.wantState(one.follower(0))
@@ -213,13 +215,17 @@ func overrideIdentities(t testing.TB, s Subject) {
 	f.wantState(f.follower(7))
 }
 
-func overrideAPIKey(t testing.TB, s Subject) {
+func overrideSecret(part string) func(testing.TB, Subject) {
+	return func(t testing.TB, s Subject) { keepsDigest(t, s, part) }
+}
+
+func keepsDigest(t testing.TB, s Subject, part string) {
 	f := newOverriding(t, s)
-	const key = "a-plain-API-key-that-must-not-be-kept"
+	const key = "a-plain-secret-that-must-not-be-kept"
 	o := f.of("", 2_000)
-	o.Identity = map[string]string{"apiKey": key}
+	o.Identity = map[string]string{part: key}
 	digested := o
-	digested.Identity = map[string]string{"apiKey": rules.DigestAPIKey(key)}
+	digested.Identity = map[string]string{part: rules.DigestAPIKey(key)}
 	f.put(o)
 	shown := text(f.get(digested.ID()))
 	for _, listed := range f.listed() {
@@ -228,12 +234,13 @@ func overrideAPIKey(t testing.TB, s Subject) {
 	r := f.follower(0)
 	f.wantState(r)
 	shown += r.state[digested.ID()]
-	f.put(based(digested, f.revision()))
-	_, err := f.Overrides.PutOverrides(f.Context(), f.set, []rules.Override{based(o, 1)})
-	f.wantConflict(err, digested.ID(), 1, 2)
+	first := f.revision()
+	second := f.put(based(digested, first))
+	_, err := f.Overrides.PutOverrides(f.Context(), f.set, []rules.Override{based(o, first)})
+	f.wantConflict(err, digested.ID(), first, second)
 	f.put(deletion(o))
 	if len(f.listed()) != 0 {
-		t.Error("an override was not deleted by its API key")
+		t.Error("an override was not deleted by its secret")
 	}
 	page, err := f.Overrides.OverrideChanges(f.Context(), f.set, 0, 0)
 	if err != nil || len(page.Overrides) != 1 {
@@ -243,12 +250,12 @@ func overrideAPIKey(t testing.TB, s Subject) {
 	if f.Stored != nil {
 		stored := f.Stored(t)
 		if !strings.Contains(stored, rules.DigestAPIKey(key)) {
-			t.Error("the digest of the API key is not stored: Stored does not return everything")
+			t.Error("the digest of the secret is not stored: Stored does not return everything")
 		}
 		shown += stored
 	}
 	if strings.Contains(shown, key) {
-		t.Error("the API key is kept")
+		t.Error("the secret is kept")
 	}
 }
 

@@ -38,11 +38,15 @@ type Subject struct {
 	// Open returns another editor of the same data, like that of another
 	// gateway. Nil means that Editor is the only one.
 	Open func(t testing.TB) rules.Editor
+	// Lose deletes everything that the source has of a rule set: rules, history and overrides.
+	// Nil means that this is not possible.
+	Lose func(t testing.TB, id string)
 	// Corrupt replaces the document of a rule set without any check. Nil means
 	// that this is not possible.
 	Corrupt func(t testing.TB, id, document string)
 
-	// Overrides is the source, for [RunOverrides].
+	// Overrides is the source, for [RunOverrides]. If it is a [rules.Editor] too, its rule sets
+	// are put and deleted.
 	Overrides rules.OverrideEditor
 	// OpenOverrides returns another editor of the same overrides. Nil means that Overrides is
 	// the only one.
@@ -99,7 +103,9 @@ func run(t *testing.T, checks []Check, open func(t testing.TB) Subject) {
 
 // OverrideChecks returns all checks of overrides.
 func OverrideChecks() []Check {
-	return slices.Concat(overrideChecks, overrideBatchChecks, overrideListChecks, overrideFollowChecks)
+	return slices.Concat(
+		overrideChecks, overrideBatchChecks, overrideListChecks, overrideFollowChecks, overrideLossChecks, overrideDeleteChecks,
+	)
 }
 
 // Checks returns all checks of rule sets.
@@ -107,7 +113,7 @@ func Checks() []Check {
 	var all []Check
 	for _, group := range [][]Check{
 		readChecks, behindChecks, changeChecks, deleteChecks, keepChecks, ruleIDChecks,
-		historyChecks, listChecks, restoreChecks, concurrencyChecks,
+		historyChecks, listChecks, restoreChecks, lossChecks, concurrencyChecks,
 	} {
 		all = append(all, group...)
 	}

@@ -51,6 +51,7 @@ type Guard struct {
 	now          func() time.Time
 	log          *slog.Logger
 	refusals     *logthrottle.Throttle // of log lines about refused callers
+	pages        *logthrottle.Throttle // of those about requests of web pages
 }
 
 // New returns a guard for a checked configuration. It reads the files of the
@@ -60,7 +61,7 @@ func New(c *config.Server, log *slog.Logger) (*Guard, error) {
 	log = cmp.Or(log, slog.Default())
 	g := &Guard{
 		auth: &c.Auth, open: !c.Auth.Asks(), certificates: newCertificates(c.Auth.Certificates), now: time.Now,
-		log: log, refusals: logthrottle.New(time.Minute),
+		log: log, refusals: logthrottle.New(time.Minute), pages: logthrottle.New(time.Minute),
 	}
 	if c.Auth.OIDC.Issuer != "" {
 		g.oidc = newProvider(&c.Auth.OIDC, log)

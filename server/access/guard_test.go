@@ -113,7 +113,9 @@ func TestGuard_Reload(t *testing.T) {
 	if err := replace("tokens:\n" + entry("new")); err != nil || knows("old") || !knows("new") {
 		t.Errorf("after a reload: %v; old is known: %t, new is: %t", err, knows("old"), knows("new"))
 	}
-	for _, bad := range []string{"tokens: {", "tokens:\n" + entry("a") + entry("a"), "tokens: [{name: nothing, sha256: " + hashOf("") + ", roles: [read]}]"} {
+	for _, bad := range []string{"tokens: {", "tokens:\n" + entry("a") + entry("a"), "tokens: [{name: nothing, sha256: " + hashOf("") + ", roles: [read]}]",
+		"tokens: [{name: word, sha256: " + hashOf("foo") + ", roles: [read]}]", "tokens: [{name: docs, sha256: " + strings.Repeat("0", 64) + ", roles: [read]}]",
+	} {
 		if err := replace(bad); err == nil || strings.Contains(err.Error(), hashOf("a")[:8]) {
 			t.Errorf("%s: %v", bad, err)
 		}
@@ -189,7 +191,7 @@ func TestIdentity_Context(t *testing.T) {
 
 // Hosts must be listed unless they are addresses.
 func TestHost_Listed(t *testing.T) {
-	handler := access.Host("server.admin-hosts", []string{"Admin.Example.com", "dotted.example."}, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }))
+	handler := access.Host("server.admin-hosts", []string{"Admin.Example.com", "dotted.example."}, func(*http.Request, string, string) {}, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }))
 	for host, want := range map[string]int{
 		"localhost": 200, "LOCALHOST:9090": 200, "localhost.": 200, "127.0.0.1": 200, "127.0.0.1:9090": 200, "[::1]": 200, "[::1]:9090": 200, "192.0.2.1:80": 200,
 		"[fe80::1%25eth0]:80": 200, "admin.example.com": 200, "ADMIN.example.COM.:9090": 200, "dotted.example": 200,

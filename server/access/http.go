@@ -2,6 +2,7 @@ package access
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/fluxgate/fluxgate/httplimit"
 	"github.com/fluxgate/fluxgate/internal/logthrottle"
+	"github.com/fluxgate/fluxgate/internal/printable"
 	"github.com/fluxgate/fluxgate/server/config"
 )
 
@@ -97,8 +99,9 @@ func (g *Guard) Challenge(header http.Header, r *http.Request, err error) (statu
 // Host passes requests whose Host header is localhost, an address, or one of
 // hosts, whatever the port and the case. A web page can make its own host name
 // resolve to this server (DNS rebinding), but the browser then sends that name.
-// setting is the key of hosts in the configuration, for the error message.
-func Host(setting string, hosts []string, next http.Handler) http.Handler {
+// setting is the key of hosts in the configuration, for the error message. rejected is called
+// for each rejected request.
+func Host(setting string, hosts []string, rejected Rejected, next http.Handler) http.Handler {
 	known := map[string]bool{"localhost": true}
 	for _, name := range hosts {
 		known[plainHost(name)] = true
@@ -107,7 +110,7 @@ func Host(setting string, hosts []string, next http.Handler) http.Handler {
 		host := plainHost(r.Host)
 		if !known[host] {
 			if _, err := netip.ParseAddr(host); err != nil {
-				Refuse(w, r, http.StatusForbidden, "The Host header must be localhost, an address or a name in "+setting+".")
+				rejected.answer(w, r, WrongHost, "The Host header must be localhost, an address or a name in "+setting+".")
 				return
 			}
 		}
@@ -117,13 +120,42 @@ func Host(setting string, hosts []string, next http.Handler) http.Handler {
 
 // SameOrigin rejects requests that a browser sends for a page of another site.
 // Reads pass, since the page does not see the answer. Programs pass, since they
-// send neither Sec-Fetch-Site nor Origin.
-func SameOrigin(next http.Handler) http.Handler {
+// send neither Sec-Fetch-Site nor Origin. rejected is called for each rejected request.
+func SameOrigin(rejected Rejected, next http.Handler) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		Refuse(w, r, http.StatusForbidden, "Requests from pages of other sites are rejected.")
+		rejected.answer(w, r, CrossSite, "Requests from pages of other sites are rejected.")
 	}))
 	return protection.Handler(next)
+}
+
+// Why [Host] and [SameOrigin] reject a request.
+const (
+	WrongHost = "wrong-host"
+	CrossSite = "cross-site"
+)
+
+// Rejected records a request that [Host] or [SameOrigin] rejects: why, and the detail of the
+// answer with the method, the path, the host and the origin of the request. All of them are the
+// caller's: it must bound its records and their texts.
+type Rejected func(r *http.Request, why, detail string)
+
+// answer rejects a request and records it.
+func (rejected Rejected) answer(w http.ResponseWriter, r *http.Request, why, detail string) {
+	sent := fmt.Sprintf(" %s %s, Host %q", r.Method, r.URL.Path, r.Host)
+	if origin := r.Header.Get("Origin"); origin != "" {
+		sent += fmt.Sprintf(", Origin %q", origin)
+	}
+	rejected(r, why, detail+sent)
+	Refuse(w, r, http.StatusForbidden, detail)
+}
+
+// LogPage is a [Rejected] that logs, at most once a minute.
+func (g *Guard) LogPage(r *http.Request, why, detail string) {
+	if ok, suppressed := g.pages.Allow(g.now()); ok {
+		g.log.Warn("request rejected: of a web page of another site or host",
+			"why", why, "peer", r.RemoteAddr, "detail", printable.Text(detail, 1_000), logthrottle.Suppressed(suppressed))
+	}
 }
 
 // plainHost returns a host in lower case without port, brackets and final dot.

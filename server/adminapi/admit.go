@@ -130,6 +130,13 @@ func (a *API) refuse(ctx huma.Context, attempt *attempt, p *admin.Problem) {
 	a.audit(ctx.Context(), attempt.record, p.Status, p.Detail)
 }
 
+// Rejected writes a request that was rejected before it reached the API to the audit. It is an
+// [access.Rejected].
+func (a *API) Rejected(r *http.Request, why, detail string) {
+	record := &audit.Record{Who: audit.Unauthenticated, From: a.config.Clients.Addr(r).String(), Operation: why}
+	a.audit(r.Context(), record, http.StatusForbidden, detail)
+}
+
 func writeProblem(ctx huma.Context, p *admin.Problem) {
 	_, w := humago.Unwrap(ctx)
 	write(w.Header(), ctx.SetStatus, w, p)
@@ -151,9 +158,10 @@ type attempt struct {
 	record  *audit.Record
 	request *http.Request
 	problem string
-	// bucket is set by operations on buckets, sent after a change was sent to
-	// the source.
-	bucket, sent bool
+	// bucket is set by operations on buckets. edited is set once the rules that the caller
+	// has sent are applied: invalid ones before are those of the source. sent is set after a
+	// change was sent to the source.
+	bucket, edited, sent bool
 }
 
 type attemptKey struct{}
@@ -164,6 +172,7 @@ func attemptOf(ctx context.Context) *attempt { return ctx.Value(attemptKey{}).(*
 func (a *API) audit(ctx context.Context, r *audit.Record, status int, detail string) {
 	r.Status, r.Detail = status, detail
 	switch {
+	case r.Changes != nil && r.Outcome == audit.Changed: // perhaps a part, before an error
 	case status == http.StatusUnauthorized || status == http.StatusForbidden || status == http.StatusPreconditionFailed:
 		r.Outcome = audit.Refused
 	case status >= http.StatusBadRequest:

@@ -14,6 +14,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/clientip"
+	"github.com/fluxgate/fluxgate/internal/logthrottle"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/server/access"
 	"github.com/fluxgate/fluxgate/server/audit"
@@ -26,11 +27,14 @@ type Config struct {
 	Operator *admin.Direct
 	Guard    *access.Guard
 	Audit    *audit.Log
+	// InEffect are the rules in effect, for reads while the rule source is unavailable. Nil means
+	// that such reads fail.
+	InEffect InEffect
 	// Insight returns the live numbers. Nil means that the API has no such operations.
 	Insight *insight.Insight
-	// Changed is called after every change, before it is answered, so that the
-	// change is in effect on this server. Nil means no call.
-	Changed func(*http.Request)
+	// Changed is called after every change of a rule set or its overrides, before it is
+	// answered, so that the change is in effect on this server. Nil means no call.
+	Changed func(r *http.Request, ruleSet string)
 	// Clients resolves the addresses of callers. Nil means those of the peers.
 	Clients *clientip.Resolver
 	// Rate limits the requests of one caller in a minute. 0 means 600.
@@ -56,6 +60,8 @@ type API struct {
 	slots *slots.Pool
 	// reading bounds how many documents are parsed at once.
 	reading chan struct{}
+	// fromMemory throttles the log lines about reads that were answered from memory.
+	fromMemory *logthrottle.Throttle
 }
 
 // How many operations run at once, and how long a caller waits for a slot.
@@ -80,6 +86,7 @@ func New(config Config) (*API, error) {
 	a := &API{
 		config: config, reader: admin.Remembering(config.Operator),
 		slots: slots.New(maxOperations, maxCallerOperations, maxOperationWait), reading: make(chan struct{}, 2),
+		fromMemory: logthrottle.New(time.Minute),
 	}
 	mux := http.NewServeMux()
 	a.huma = humago.New(mux, describe(config.Version))
@@ -161,7 +168,7 @@ func (a *API) serveDescription(mux *http.ServeMux) error {
 // caller's are logged.
 func (a *API) problem(ctx context.Context, err error) error {
 	attempt := attemptOf(ctx)
-	if attempt.request.Method == http.MethodGet { // reads send nothing
+	if !attempt.edited {
 		err = ofSource(ctx, err)
 	}
 	if problem := admin.ProblemOf(err); problem != nil {

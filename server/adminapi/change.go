@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
+	"strings"
 
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/rules"
@@ -17,12 +19,26 @@ type saved struct {
 	Body   rules.Entry
 }
 
-// change changes a rule set.
+// change changes a part of a rule set.
 func (a *API) change(ctx context.Context, ruleSet string, on *Condition, edit admin.Edit) (*saved, error) {
+	return a.applied(ctx, ruleSet, on, a.config.Operator.Change, edit)
+}
+
+// replace replaces a rule set, or deletes it.
+func (a *API) replace(ctx context.Context, ruleSet string, on *Condition, edit admin.Edit) (*saved, error) {
+	return a.applied(ctx, ruleSet, on, a.config.Operator.Replace, edit)
+}
+
+// applied makes a change in one of these ways.
+func (a *API) applied(
+	ctx context.Context, ruleSet string, on *Condition,
+	apply func(context.Context, string, rules.Change, admin.Edit) (admin.Changed, error), edit admin.Edit,
+) (*saved, error) {
 	return a.save(ctx, ruleSet, on, func(change rules.Change) (admin.Changed, error) {
 		attempt := attemptOf(ctx)
 		var after *rules.Set
-		done, err := a.config.Operator.Change(ctx, ruleSet, change, func(before *rules.Set) (_ *rules.Set, err error) {
+		done, err := apply(ctx, ruleSet, change, func(before *rules.Set) (_ *rules.Set, err error) {
+			attempt.edited = true
 			after, err = edit(before)
 			attempt.sent = err == nil
 			return after, err
@@ -61,14 +77,30 @@ func (a *API) save(ctx context.Context, ruleSet string, on *Condition, do func(r
 	if done.Revision != base {
 		short, left := rules.Abridge(done.Diff, maxAudited)
 		attempt.record.Changes, _ = json.Marshal(short) // cannot fail
-		if left > 0 {
-			attempt.problem = fmt.Sprintf("%d more rules changed: compare the revisions", left)
+		var notes []string
+		if done.Lost {
+			notes = append(notes, "the rules of the former revision were lost: all of the new ones are shown as added")
 		}
+		if done.Overrides > 0 {
+			notes = append(notes, "overrides deleted with it: "+atMostAPage(done.Overrides))
+		}
+		if left > 0 {
+			notes = append(notes, fmt.Sprintf("%d more rules changed: compare the revisions", left))
+		}
+		attempt.problem = strings.Join(notes, "; ")
 		if a.config.Changed != nil {
-			a.config.Changed(attempt.request)
+			a.config.Changed(attempt.request, ruleSet)
 		}
 	}
 	return out, nil
+}
+
+// atMostAPage writes a number that was counted on one page.
+func atMostAPage(n int) string {
+	if n == rules.MaxPage {
+		return fmt.Sprintf("%d or more", n)
+	}
+	return strconv.Itoa(n)
 }
 
 // maxAudited bounds the changes in a record, in bytes.

@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/internal/strictjson"
 	"github.com/fluxgate/fluxgate/internal/wire"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/server/config"
@@ -160,6 +161,9 @@ var format = huma.Format{
 		if doc, ok := to.(interface{ keep([]byte) }); ok {
 			doc.keep(text)
 			return nil
+		}
+		if err := strictjson.Check(text); err != nil {
+			return err
 		}
 		return huma.DefaultJSONFormat.Unmarshal(text, to)
 	},

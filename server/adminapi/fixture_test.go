@@ -99,8 +99,8 @@ func start(t testing.TB, change ...func(*settings)) *rig {
 	r.op = admin.NewDirect(s.source, func() *fluxgate.Engine { return r.engine }, "")
 	r.op.Fleet = func(ctx context.Context) []admin.Server { return r.insight.Fleet(ctx, insight.Everything()).Servers }
 	r.api, err = adminapi.New(adminapi.Config{
-		Operator: r.op, Guard: guard, Audit: log, Rate: s.rate, BodyTimeout: s.bodyTimeout, Insight: r.insight, Logger: s.log,
-		Changed: func(q *http.Request) {
+		Operator: r.op, Guard: guard, Audit: log, Rate: s.rate, BodyTimeout: s.bodyTimeout, Insight: r.insight, InEffect: loaded, Logger: s.log,
+		Changed: func(q *http.Request, _ string) {
 			_ = loaded.Reload(q.Context())
 			if s.changed != nil {
 				s.changed()

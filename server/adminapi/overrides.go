@@ -1,9 +1,9 @@
 package adminapi
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -71,19 +71,14 @@ func (a *API) putOverrides(ctx context.Context, in *struct {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	var doc struct {
-		Overrides []json.RawMessage `json:"overrides"`
+	list, err := readOverrides(in.Body, in.RuleSet)
+	if err != nil {
+		return nil, err
 	}
-	if err := json.Unmarshal(in.Body, &doc); err != nil || doc.Overrides == nil {
-		return nil, admin.NewProblem(http.StatusBadRequest, admin.KindValidation, "The body must be an object with overrides, as JSON.")
-	}
-	if len(doc.Overrides) > admin.MaxOverrides {
-		return nil, fmt.Errorf("%w: %d at once, not %d", rules.ErrTooManyOverrides, admin.MaxOverrides, len(doc.Overrides))
-	}
-	changes, wrong := make([]rules.Override, len(doc.Overrides)), admin.OverrideErrors{}
-	for i, text := range doc.Overrides {
+	changes, wrong := make([]rules.Override, len(list)), admin.OverrideErrors{}
+	for i, doc := range list {
 		var err error
-		if changes[i], err = decodeOverride(text, in.RuleSet); err != nil {
+		if changes[i], err = decodeOverride(doc, in.RuleSet); err != nil {
 			wrong[i] = err
 		}
 		changes[i].Author = callerOf(ctx).who.Name
@@ -94,18 +89,45 @@ func (a *API) putOverrides(ctx context.Context, in *struct {
 	return a.changeOverrides(ctx, in.RuleSet, changes, in.DryRun)
 }
 
+// readOverrides reads the list of overrides in a body.
+func readOverrides(body []byte, ruleSet string) ([]any, error) {
+	doc, err := rules.ReadObject(body)
+	var twice *rules.ValidationError
+	switch {
+	case errors.As(err, &twice):
+		twice.RuleSetID = ruleSet
+		return nil, admin.ProblemOf(twice)
+	case err != nil:
+		return nil, notJSON("an object with overrides", err)
+	}
+	for name := range doc {
+		if name != "overrides" {
+			return nil, admin.ProblemOf(&rules.ValidationError{RuleSetID: ruleSet, Problems: []rules.Problem{
+				{Code: rules.CodeUnknownField, Path: rules.Path{name}, Message: "is not a known field"},
+			}})
+		}
+	}
+	list, ok := doc["overrides"].([]any)
+	switch {
+	case !ok:
+		return nil, admin.NewProblem(http.StatusBadRequest, admin.KindValidation,
+			"The body must be an object with a list of overrides, as JSON.")
+	case len(list) > admin.MaxOverrides:
+		return nil, fmt.Errorf("%w: %d at once, not %d", rules.ErrTooManyOverrides, admin.MaxOverrides, len(list))
+	}
+	return list, nil
+}
+
 // decodeOverride reads an override for a rule set.
-func decodeOverride(text json.RawMessage, ruleSet string) (rules.Override, error) {
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.UseNumber()
-	var doc map[string]any
-	if err := decoder.Decode(&doc); err != nil || doc == nil {
+func decodeOverride(from any, ruleSet string) (rules.Override, error) {
+	doc, ok := from.(map[string]any)
+	if !ok {
 		return rules.Override{}, admin.NewProblem(http.StatusBadRequest, admin.KindValidation, "must be an object")
 	}
 	doc["ruleSetId"] = ruleSet
 	delete(doc, "author")
 	delete(doc, "at")
-	return rules.DecodeOverride(doc)
+	return rules.ReadOverride(doc)
 }
 
 // changeOverrides makes changes and records them for the audit.
@@ -113,14 +135,14 @@ func (a *API) changeOverrides(ctx context.Context, ruleSet string, changes []rul
 	attempt := attemptOf(ctx)
 	attempt.sent = !dryRun
 	done, err := a.config.Operator.PutOverrides(ctx, ruleSet, changes, dryRun)
-	if err != nil || dryRun {
+	if done == nil || dryRun {
 		return done, err
 	}
-	attempt.record.Outcome, attempt.record.Changes = audit.Changed, audited(changes)
+	attempt.record.Outcome, attempt.record.Changes = audit.Changed, audited(changes[:len(done.IDs)])
 	if a.config.Changed != nil {
-		a.config.Changed(attempt.request)
+		a.config.Changed(attempt.request, ruleSet)
 	}
-	return done, nil
+	return done, err
 }
 
 // audited returns the changes for the audit, as many as there is room for.
@@ -141,6 +163,5 @@ func (a *API) deleteOverride(ctx context.Context, in *OverridePath) (*admin.Over
 	if err != nil {
 		return nil, err
 	}
-	deleted := rules.Override{RuleID: found.RuleID, Identity: found.Identity, Deleted: true, Author: callerOf(ctx).who.Name}
-	return a.changeOverrides(ctx, in.RuleSet, []rules.Override{deleted}, false)
+	return a.changeOverrides(ctx, in.RuleSet, []rules.Override{found.Deletion(callerOf(ctx).who.Name)}, false)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strconv"
 	"strings"
@@ -12,9 +13,11 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/server/audit"
 	"github.com/fluxgate/fluxgate/server/insight"
+	"github.com/fluxgate/fluxgate/store/redisstore"
 )
 
 // overriddenRules has a rule by user and one by API key.
@@ -43,7 +46,7 @@ func TestOverrides(t *testing.T) {
 		t.Errorf("after a dry run the limit is %d, not 10", got)
 	}
 	r.send(t, http.MethodPut, mine+"/overrides", body).want(t, http.StatusOK).into(t, &done)
-	if len(done.IDs) != 2 || done.Revision != 2 {
+	if len(done.IDs) != 2 || done.Revision < 2 {
 		t.Errorf("answers %+v", done)
 	}
 	if user, key := r.limit(t, "user", fluxgate.Request{UserID: "acme"}), r.limit(t, "key", fluxgate.Request{APIKey: "sesame-open"}); user != 25 || key != 77 {
@@ -93,15 +96,17 @@ func TestOverrides_DeletedIdentity(t *testing.T) {
 func TestOverrides_Conflict(t *testing.T) {
 	r := start(t)
 	r.create(t, mine, overriddenRules)
-	put := func(times string, revision int) answer {
+	put := func(times string, revision int64) answer {
 		t.Helper()
 		return r.send(t, http.MethodPut, mine+"/overrides",
 			fmt.Sprintf(`{"overrides":[{"ruleId":"user","identity":{"userId":"acme"},"times":%s,"revision":%d}]}`, times, revision))
 	}
-	put("2", -1).want(t, http.StatusOK)
+	var first, second admin.OverridesChanged
+	put("2", -1).want(t, http.StatusOK).into(t, &first)
 	put("3", -1).want(t, http.StatusPreconditionFailed)
-	put("3", 1).want(t, http.StatusOK)
-	if p := put("4", 1).want(t, http.StatusPreconditionFailed).problem(t); p.Kind != admin.KindConflict || !strings.Contains(p.Detail, "revision 2") {
+	put("3", first.Revision).want(t, http.StatusOK).into(t, &second)
+	current := fmt.Sprint("revision ", second.Revision)
+	if p := put("4", first.Revision).want(t, http.StatusPreconditionFailed).problem(t); p.Kind != admin.KindConflict || !strings.Contains(p.Detail, current) {
 		t.Errorf("answers %+v", p)
 	}
 	if got := r.limit(t, "user", fluxgate.Request{UserID: "acme"}); got != 30 {
@@ -180,8 +185,12 @@ func TestOverrides_Access(t *testing.T) {
 // fleet is the reports of other servers.
 type fleet map[string][]byte
 
-func (fleet) ID() string                                                { return "self" }
-func (fleet) WriteReport(context.Context, []byte, time.Duration) error  { return nil }
+func (fleet) ID() string                                               { return "self" }
+func (fleet) WriteReport(context.Context, []byte, time.Duration) error { return nil }
+func (fleet) Leave(context.Context) error                              { return nil }
+func (fleet) LostReports(context.Context, int) (map[string]redisstore.LostReport, error) {
+	return nil, nil
+}
 func (f fleet) Reports(context.Context, int) (map[string][]byte, error) { return f, nil }
 
 // While a server runs that does not know overrides, they can only be deleted.
@@ -258,5 +267,103 @@ func TestOverrides_Factors(t *testing.T) {
 		if want == 0 && (got.status < 400 || got.status > 422 || now != 10) || want > 0 && (got.status != http.StatusOK || now != want) {
 			t.Errorf("times %s is answered with %d, and the limit is %d, want %d: %s", times, got.status, now, want, got.body)
 		}
+	}
+}
+
+// The overrides of a rule set are deleted with it, which the audit says, and do not apply to the next one
+// of its name. Nor does a restore bring them back.
+func TestOverrides_DeletedWithRuleSet(t *testing.T) {
+	r := start(t)
+	r.create(t, mine, overriddenRules)
+	r.send(t, http.MethodPut, mine+"/overrides", `{"overrides":[{"ruleId":"user","identity":{"userId":"acme"},"times":100}]}`).want(t, http.StatusOK)
+	if got := r.limit(t, "user", fluxgate.Request{UserID: "acme"}); got != 1_000 {
+		t.Fatalf("with the override the limit is %d", got)
+	}
+	r.send(t, http.MethodDelete, mine, "", "If-Match", "*").want(t, http.StatusOK)
+	if last := r.lastRecord(t); last.Operation != "delete-rule-set" || last.Detail != "overrides deleted with it: 1" {
+		t.Errorf("the audit has %+v", last)
+	}
+	r.create(t, mine, overriddenRules)
+	if got := r.limit(t, "user", fluxgate.Request{UserID: "acme"}); got != 10 {
+		t.Errorf("after it was created again the limit is %d, not 10", got)
+	}
+	r.send(t, http.MethodDelete, mine, "", "If-Match", "*").want(t, http.StatusOK)
+	if last := r.lastRecord(t); last.Detail != "" {
+		t.Errorf("the audit has %+v", last)
+	}
+	r.send(t, http.MethodPost, mine+"/revisions/1/restore", "", "If-None-Match", "*").want(t, http.StatusCreated)
+	if got := r.limit(t, "user", fluxgate.Request{UserID: "acme"}); got != 10 {
+		t.Errorf("after a restore the limit is %d, not 10", got)
+	}
+}
+
+// Of overrides that are written in several parts, the parts before an error are written, in effect and in
+// the audit, which says that something was changed.
+func TestOverrides_WrittenInPart(t *testing.T) {
+	r := start(t)
+	r.create(t, mine, overriddenRules)
+	changes := make([]string, 1_500)
+	for i := range changes {
+		changes[i] = fmt.Sprintf(`{"ruleId":"user","identity":{"userId":"u%d"},"times":10}`, i)
+	}
+	changes[1_200] = `{"ruleId":"user","identity":{"userId":"u1200"},"times":10,"revision":77}`
+	got := r.send(t, http.MethodPut, mine+"/overrides", `{"overrides":[`+strings.Join(changes, ",")+`]}`)
+	if p := got.want(t, http.StatusPreconditionFailed).problem(t); !strings.Contains(p.Detail, "1000 of 1500 were written before") {
+		t.Errorf("the answer is %s", p.Detail)
+	}
+	if first, last := r.limit(t, "user", fluxgate.Request{UserID: "u0"}), r.limit(t, "user", fluxgate.Request{UserID: "u1400"}); first != 100 || last != 10 {
+		t.Errorf("the limits are %d and %d, not 100 and 10", first, last)
+	}
+	last := r.lastRecord(t)
+	var written struct {
+		Overrides []rules.OverrideDocument
+		More      int
+	}
+	do(t, json.Unmarshal(last.Changes, &written))
+	if last.Outcome != audit.Changed || last.Status != http.StatusPreconditionFailed || len(written.Overrides)+written.More != 1_000 ||
+		!strings.Contains(last.Detail, "1000 of 1500 were written before") {
+		t.Errorf("the audit has %s (%d) with %d and %d more: %s", last.Outcome, last.Status, len(written.Overrides), written.More, last.Detail)
+	}
+}
+
+// A header whose name suggests a secret is shown and recorded as its digest, by which the override is found.
+func TestOverrides_SecretHeader(t *testing.T) {
+	var log testenv.LogBuffer
+	r := start(t, func(s *settings) { s.auditLog = slog.New(slog.NewTextHandler(&log, nil)) })
+	r.create(t, mine, `{"id":"mine","rules":[{"id":"key","limitScope":"COMPOSITE","compositeKeyFields":["header:Authorization","attr:api_key"],"bands":[{"capacity":10,"refill":"24h"}]}]}`)
+	limit := func() int64 {
+		t.Helper()
+		return r.limit(t, "key", fluxgate.Request{
+			Headers: map[string][]string{"Authorization": {"Bearer open-sesame"}}, Attributes: map[string]string{"api_key": "open-sesame"},
+		})
+	}
+	const override = `{"ruleId":"key","identity":{"header:authorization":"Bearer open-sesame","attr:api_key":"open-sesame"},`
+	var done admin.OverridesChanged
+	answers := []answer{r.send(t, http.MethodPut, mine+"/overrides", `{"overrides":[`+override+`"times":3}]}`).want(t, http.StatusOK)}
+	answers[0].into(t, &done)
+	if got := limit(); got != 30 {
+		t.Errorf("the limit is %d, not 30", got)
+	}
+	answers = append(answers, r.send(t, http.MethodGet, mine+"/overrides", "").want(t, http.StatusOK))
+	answers = append(answers,
+		r.send(t, http.MethodPut, mine+"/overrides", answers[1].body).want(t, http.StatusOK), // what was listed
+		r.send(t, http.MethodGet, mine+"/overrides/"+done.IDs[0], "").want(t, http.StatusOK),
+		r.send(t, http.MethodPut, mine+"/overrides", `{"overrides":[`+override+`"times":3,"revision":7}]}`).want(t, http.StatusPreconditionFailed),
+		r.send(t, http.MethodPut, mine+"/overrides", `{"overrides":[`+override+`"times":0}]}`).want(t, http.StatusUnprocessableEntity),
+		r.send(t, http.MethodDelete, mine+"/overrides/"+done.IDs[0], "").want(t, http.StatusOK))
+	if got := limit(); got != 10 {
+		t.Errorf("after the deletion the limit is %d, not 10", got)
+	}
+	r.send(t, http.MethodPut, mine+"/overrides", `{"overrides":[`+override+`"times":3}]}`).want(t, http.StatusOK)
+	if got := limit(); got != 30 {
+		t.Errorf("after it was written again the limit is %d, not 30", got)
+	}
+	r.send(t, http.MethodPut, mine+"/overrides", `{"overrides":[`+override+`"deleted":true}]}`).want(t, http.StatusOK)
+	if got := limit(); got != 10 {
+		t.Errorf("after the deletion by the secret the limit is %d, not 10", got)
+	}
+	shown := log.String() + fmt.Sprint(answers)
+	if strings.Contains(shown, "sesame") || !strings.Contains(answers[1].body, rules.DigestAPIKey("Bearer open-sesame")) {
+		t.Errorf("shown are %s", shown)
 	}
 }

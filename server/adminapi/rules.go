@@ -1,17 +1,13 @@
 package adminapi
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 
 	"github.com/fluxgate/fluxgate"
-	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/server/config"
 )
@@ -37,6 +33,7 @@ type RulePath struct {
 }
 
 type rulesOut struct {
+	From
 	ETag string `header:"ETag" doc:"The revision, to base a change on."`
 	Body struct {
 		Revision int64        `json:"revision" doc:"Their revision."`
@@ -50,11 +47,11 @@ func (a *API) listRules(ctx context.Context, in *struct {
 	Page
 	Offset int `query:"offset" minimum:"0" doc:"How many to skip."`
 }) (*rulesOut, error) {
-	v, err := a.current(ctx, in.RuleSet)
+	v, from, err := a.current(ctx, in.RuleSet)
 	if err != nil {
 		return nil, err
 	}
-	out := &rulesOut{ETag: tag(v.Revision)}
+	out := &rulesOut{From: from, ETag: tag(v.Revision)}
 	all := slices.Collect(v.RuleSet.Rules())
 	first := min(in.Offset, len(all))
 	end := min(len(all)-first, in.Limit) + first
@@ -66,12 +63,13 @@ func (a *API) listRules(ctx context.Context, in *struct {
 }
 
 type ruleOut struct {
+	From
 	ETag string `header:"ETag" doc:"The revision of its rule set, to base a change on."`
 	Body rules.Rule
 }
 
 func (a *API) getRule(ctx context.Context, in *RulePath) (*ruleOut, error) {
-	v, err := a.current(ctx, in.RuleSet)
+	v, from, err := a.current(ctx, in.RuleSet)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +77,7 @@ func (a *API) getRule(ctx context.Context, in *RulePath) (*ruleOut, error) {
 	if !ok {
 		return nil, noRule(in.Rule)
 	}
-	return &ruleOut{ETag: tag(v.Revision), Body: rule}, nil
+	return &ruleOut{From: from, ETag: tag(v.Revision), Body: rule}, nil
 }
 
 func noRule(id string) error { return fmt.Errorf("rule %q: %w", id, fluxgate.ErrNoRule) }
@@ -148,12 +146,14 @@ func indexOf(set *rules.Set, rule string) int {
 // parseRule parses a rule that was sent for a rule set, under an id. It is
 // first validated as a rule set of its own, to return all of its problems.
 func parseRule(doc ruleDocument, ruleSet, id string) (rules.Rule, error) {
-	dec := json.NewDecoder(bytes.NewReader(doc))
-	dec.UseNumber()
-	var tree map[string]any
-	err := dec.Decode(&tree)
-	if _, after := dec.Token(); err != nil || !errors.Is(after, io.EOF) || tree == nil {
-		return rules.Rule{}, admin.NewProblem(http.StatusBadRequest, admin.KindValidation, "The body must be a rule as JSON.")
+	tree, err := rules.ReadObject(doc)
+	var twice *rules.ValidationError
+	switch {
+	case errors.As(err, &twice):
+		twice.RuleSetID = ruleSet
+		return rules.Rule{}, twice
+	case err != nil:
+		return rules.Rule{}, notJSON("a rule", err)
 	}
 	set, err := rules.DecodeSet(map[string]any{"id": ruleSet, "rules": []any{tree}})
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/internal/strictjson"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/server/access"
 	"github.com/fluxgate/fluxgate/server/config"
@@ -15,12 +16,13 @@ import (
 
 func (a *API) registerRuleSets() {
 	const one = "/v1/rule-sets/{ruleSet}"
-	answer(a, a.get("/v1/rule-sets", "list-rule-sets", tagRuleSets, "List the rule sets"), a.listRuleSets)
+	register(a, a.get("/v1/rule-sets", "list-rule-sets", tagRuleSets, "List the rule sets"), a.listRuleSets)
 	register(a, a.get(one, "get-rule-set", tagRuleSets, "Read a rule set", http.StatusNotFound), a.getRuleSet)
 	put := a.documented(config.RoleWrite, http.MethodPut, one, "put-rule-set", "Create or replace a rule set")
 	alsoCreated(&put)
 	register(a, put, a.putRuleSet)
-	register(a, a.edit(http.MethodDelete, one, "delete-rule-set", tagRuleSets, "Delete a rule set; its history stays"), a.deleteRuleSet)
+	register(a, a.edit(http.MethodDelete, one, "delete-rule-set", tagRuleSets,
+		"Delete a rule set and its overrides; its history stays"), a.deleteRuleSet)
 	answer(a, a.documented(config.RoleRead, http.MethodPost, "/v1/validate", "validate-rule-set",
 		"Check a rule set without saving it"), a.validateRuleSet)
 }
@@ -45,18 +47,22 @@ func (a *API) documented(role config.Role, method, path, id, summary string) hum
 func (a *API) listRuleSets(ctx context.Context, in *struct {
 	Page
 	After string `query:"after" maxLength:"64" doc:"The last rule set of the previous page."`
-}) (*admin.Entries, error) {
-	found, err := a.visible(ctx, callerOf(ctx).who, in.After, in.Limit)
-	out := &admin.Entries{RuleSets: append([]rules.Entry{}, found...)}
+}) (*ruleSetsOut, error) {
+	found, from, err := a.visible(ctx, callerOf(ctx).who, in.After, in.Limit)
+	out := &ruleSetsOut{From: from, Body: &admin.Entries{RuleSets: append([]rules.Entry{}, found...)}}
 	if len(found) == in.Limit {
-		out.Next = found[len(found)-1].RuleSetID
+		out.Body.Next = found[len(found)-1].RuleSetID
 	}
 	return out, err
 }
 
-// visible returns a page of the rule sets that a caller may see. The page does not show
-// that there are others.
-func (a *API) visible(ctx context.Context, who *access.Identity, after string, limit int) ([]rules.Entry, error) {
+type ruleSetsOut struct {
+	From
+	Body *admin.Entries
+}
+
+// listed returns a page of the rule sets in the source that a caller may see.
+func (a *API) listed(ctx context.Context, who *access.Identity, after string, limit int) ([]rules.Entry, error) {
 	if who.MayAll(config.RoleRead) {
 		return a.config.Operator.List(ctx, after, limit)
 	}
@@ -77,22 +83,17 @@ func (a *API) visible(ctx context.Context, who *access.Identity, after string, l
 }
 
 type ruleSetOut struct {
+	From
 	ETag string `header:"ETag" doc:"The revision, to base a change on."`
 	Body *rules.Set
 }
 
 func (a *API) getRuleSet(ctx context.Context, in *RuleSetPath) (*ruleSetOut, error) {
-	v, err := a.current(ctx, in.RuleSet)
+	v, from, err := a.current(ctx, in.RuleSet)
 	if err != nil {
 		return nil, err
 	}
-	return &ruleSetOut{ETag: tag(v.Revision), Body: v.RuleSet}, nil
-}
-
-// current returns a rule set at its current revision.
-func (a *API) current(ctx context.Context, ruleSet string) (*rules.Version, error) {
-	v, err := a.reader.Load(ctx, ruleSet)
-	return v, ofSource(ctx, err)
+	return &ruleSetOut{From: from, ETag: tag(v.Revision), Body: v.RuleSet}, nil
 }
 
 // ofSource returns the error of reading a source. The caller did not send its rules, so
@@ -117,7 +118,7 @@ func (a *API) putRuleSet(ctx context.Context, in *struct {
 	Condition
 	Body ruleSetDocument
 }) (*saved, error) {
-	return a.change(ctx, in.RuleSet, &in.Condition, func(*rules.Set) (*rules.Set, error) {
+	return a.replace(ctx, in.RuleSet, &in.Condition, func(*rules.Set) (*rules.Set, error) {
 		return a.parse(ctx, in.Body, in.RuleSet)
 	})
 }
@@ -138,7 +139,7 @@ func (a *API) parse(ctx context.Context, doc ruleSetDocument, id string) (*rules
 	var invalid *rules.ValidationError
 	switch {
 	case err != nil && !errors.As(err, &invalid):
-		return nil, admin.NewProblem(http.StatusBadRequest, admin.KindValidation, "The body must be a rule set as JSON.")
+		return nil, notJSON("a rule set", err)
 	case err != nil:
 		return nil, err
 	case id != "" && set.ID() != id:
@@ -147,11 +148,21 @@ func (a *API) parse(ctx context.Context, doc ruleSetDocument, id string) (*rules
 	return set, nil
 }
 
+// notJSON is the answer to a body that is not a JSON object, with the position of its error.
+func notJSON(what string, err error) error {
+	detail := "The body must be " + what + " as JSON"
+	var syntax *strictjson.SyntaxError
+	if errors.As(err, &syntax) {
+		detail += ": " + syntax.Error()
+	}
+	return admin.NewProblem(http.StatusBadRequest, admin.KindValidation, detail+".")
+}
+
 func (a *API) deleteRuleSet(ctx context.Context, in *struct {
 	RuleSetPath
 	Condition
 }) (*saved, error) {
-	return a.change(ctx, in.RuleSet, &in.Condition, func(*rules.Set) (*rules.Set, error) {
+	return a.replace(ctx, in.RuleSet, &in.Condition, func(*rules.Set) (*rules.Set, error) {
 		return nil, nil
 	})
 }

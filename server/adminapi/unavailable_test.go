@@ -79,7 +79,7 @@ func TestUnavailable_DetailsInLog(t *testing.T) {
 	source.gone.Store(true)
 	asked := 0
 	for path, body := range map[string]string{
-		"GET /v1/rule-sets": "", "GET " + mine: "", "GET " + mine + "/rules": "", "GET " + mine + "/rules/mine-0": "", "GET " + mine + "/revisions": "",
+		"GET /v1/rule-sets/other": "", "GET /v1/rule-sets/other/rules": "", "GET /v1/rule-sets/other/rules/a": "", "GET " + mine + "/revisions": "",
 		"GET " + mine + "/revisions/1": "", "GET " + mine + "/diff": "",
 		"PUT " + mine: setOf("mine", 6), "DELETE " + mine: "", "PUT " + mine + "/rules/new": ruleOf("new", 5), "PUT " + mine + "/rules/mine-0": ruleOf("mine-0", 6),
 		"DELETE " + mine + "/rules/mine-0": "", "POST " + mine + "/revisions/1/restore": "",

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -97,13 +98,32 @@ func (s *RuleSource) Editor(client redis.UniversalClient, channel string, log *s
 	return nil, fmt.Errorf("rules in %s cannot be listed or edited", s.Kind)
 }
 
+// NotForProxies returns the ids of rules whose limits of concurrent requests are not enforced for
+// requests of proxies, as a text for a message.
+func NotForProxies(c *config.Config, set *rules.Set) string {
+	if c.RateLimit.ProxySlots == config.HoldSlots {
+		return ""
+	}
+	return idsOf(set, func(r *rules.Rule) bool { return slices.ContainsFunc(r.Bands, isConcurrency) })
+}
+
+func isConcurrency(b rules.Band) bool { return b.Kind == rules.Concurrency }
+
 // NeverWait returns the ids of rules with WAIT_FOR_REFILL if waiting is off, as a text for a
 // message. Requests over their limits are rejected.
 func NeverWait(c *config.Config, set *rules.Set) string {
+	if c.WaitForRefill.Enabled {
+		return ""
+	}
+	return idsOf(set, func(r *rules.Rule) bool { return r.OnLimitExceed == rules.WaitForRefill })
+}
+
+// idsOf returns the ids of the enabled rules that are chosen, as a text for a message.
+func idsOf(set *rules.Set, chosen func(*rules.Rule) bool) string {
 	const most = 10
 	var ids []string
 	for r := range set.Rules() {
-		if c.WaitForRefill.Enabled || r.Disabled || r.OnLimitExceed != rules.WaitForRefill {
+		if r.Disabled || !chosen(&r) {
 			continue
 		}
 		if len(ids) == most {

@@ -20,7 +20,7 @@ const (
 	// names end with .rules.json.
 	countFile = "servers.json"
 	// A lower count is kept on disk once it has lasted for this long: a fleet that
-	// stops or restarts has fewer servers for a while.
+	// stops or restarts has fewer servers for a while. An unchanged count is written as often.
 	lowerAfter = 10 * time.Minute
 	// countEvery is how often the count is compared with the one on disk.
 	countEvery = 2 * time.Second
@@ -90,15 +90,20 @@ func (last lastCount) due(servers int, now time.Time, lower *time.Time) bool {
 	return servers > 0 && now.Sub(*lower) >= lowerAfter
 }
 
+// stale reports whether a count is to be written again, so that its time is that of a recent count.
+func (last lastCount) stale(servers int, now time.Time) bool {
+	return servers == last.Servers && now.Sub(last.At) >= lowerAfter
+}
+
 // KeepCount saves the number of servers on disk until ctx ends.
 func KeepCount(ctx context.Context, folder string, counted func() int, log *slog.Logger) {
 	last, lower := readCount(folder), time.Time{}
 	for ; ctx.Err() == nil; _ = background.Sleep(ctx, countEvery) {
-		servers := counted()
-		if servers == 0 || !last.due(servers, time.Now(), &lower) {
+		servers, now := counted(), time.Now()
+		if servers == 0 || !last.due(servers, now, &lower) && !last.stale(servers, now) {
 			continue
 		}
-		last = lastCount{Servers: servers, At: time.Now()}
+		last = lastCount{Servers: servers, At: now}
 		if err := last.write(folder); err != nil { // it is written again when the count changes
 			log.Warn("cannot save the number of servers: a start without Redis uses an older number", "folder", folder, "error", err)
 		}

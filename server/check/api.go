@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"sync"
 	"time"
@@ -31,12 +32,24 @@ type Config struct {
 	MaxBody int64
 	// MaxBatch bounds the requests of a batch. 0 means 100.
 	MaxBatch int
+	// LedgerTimeout is how long a settlement waits for the ledger of receipts before it is
+	// queued. 0 means the longest time, a second.
+	LedgerTimeout time.Duration
+	// Available reports whether the limiter can settle. While it cannot, settlements are
+	// queued. Nil means always.
+	Available func() bool
+	// Logger gets a line when settlements begin to wait, and when none waits any more. Nil
+	// means slog.Default().
+	Logger *slog.Logger
 	// Loaded returns the ids of loaded rule sets, to suggest one in place of an unknown one.
 	// Nil means no suggestions.
 	Loaded func() []string
 	// Failed is called for a request that cannot be decided or settled because of
 	// an error of the server. Nil means no call.
 	Failed func(r *http.Request, err error)
+	// Withdraw gives back what decisions of a batch have taken whose caller has left. Nil means
+	// that it stays taken. For a single request that is left to the limiter.
+	Withdraw func(ctx context.Context, decisions ...*fluxgate.Decision)
 }
 
 // API is the check API over HTTP.
@@ -45,6 +58,7 @@ type API struct {
 	slots    *slots.Pool // for large bodies until they are decoded
 	decoding *slots.Pool // for large bodies while they are decoded
 	batches  *slots.Pool
+	later    *later
 }
 
 // How many large bodies are read at once, and how long a caller waits for a slot.
@@ -59,7 +73,7 @@ const (
 	maxDecodingWait   = 10 * time.Second
 )
 
-// New returns an API.
+// New returns an API. Its method Run must run for settlements that wait.
 func New(c Config) (*API, error) {
 	if c.Limiter == nil || c.Issuer == nil {
 		return nil, errors.New("the check API needs a limiter and an issuer of receipts")
@@ -69,8 +83,18 @@ func New(c Config) (*API, error) {
 	if c.MaxBody < 0 || c.MaxBatch < 0 {
 		return nil, errors.New("the check API: bounds must not be negative")
 	}
+	if c.LedgerTimeout = min(c.LedgerTimeout, settleTimeout); c.LedgerTimeout <= 0 {
+		c.LedgerTimeout = settleTimeout
+	}
+	if c.Available == nil {
+		c.Available = func() bool { return true }
+	}
+	c.Logger = cmp.Or(c.Logger, slog.Default())
 	if c.Loaded == nil {
 		c.Loaded = func() []string { return nil }
+	}
+	if c.Withdraw == nil {
+		c.Withdraw = func(context.Context, ...*fluxgate.Decision) {}
 	}
 	if c.Failed == nil {
 		c.Failed = func(*http.Request, error) {}
@@ -80,6 +104,7 @@ func New(c Config) (*API, error) {
 		slots:    slots.New(maxLarge, maxCallerLarge, maxLargeWait),
 		decoding: slots.New(maxDecoding, maxCallerDecoding, maxDecodingWait),
 		batches:  slots.New(maxBatches, maxCallerBatches, maxBatchWait),
+		later:    newLater(c.Logger),
 	}, nil
 }
 
@@ -99,8 +124,10 @@ type scratch struct {
 	body     bytes.Buffer
 	limited  io.LimitedReader
 	answer   []byte
+	unsent   []*fluxgate.Decision // of a batch, that are encoded in answer
 	asked    wire.Request
 	request  fluxgate.Request
+	began    bool   // a part of the answer to a batch was sent
 	retained bool   // a failed limiter may still hold the request
 	free     func() // gives back the slot of a large body, or nil
 	slot     *batchSlot
@@ -130,7 +157,7 @@ func (s *scratch) release() {
 	}
 	s.body.Reset()
 	clear(s.body.AvailableBuffer()[:s.body.Available()]) // the next request is another caller's
-	s.answer, s.asked, s.request, s.limited = s.answer[:0], wire.Request{}, fluxgate.Request{}, io.LimitedReader{}
+	s.answer, s.asked, s.request, s.limited, s.began = s.answer[:0], wire.Request{}, fluxgate.Request{}, io.LimitedReader{}, false
 	scratches.Put(s)
 }
 

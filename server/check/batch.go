@@ -84,6 +84,12 @@ func (a *API) batch(w http.ResponseWriter, r *http.Request) {
 		w.Header()["Content-Type"] = jsonType
 		a.encodeDocument(r, s, entries, decided)
 	}
+	if a.withdrawn(r, s) {
+		if !s.began {
+			callerLeft().write(w, r)
+		}
+		return
+	}
 	s.slot.free()
 	a.send(w, r, s, 0)
 }
@@ -141,7 +147,7 @@ func (a *API) encodeDocument(r *http.Request, s *scratch, entries []batchEntry, 
 		if i > 0 {
 			s.answer = append(s.answer, ',')
 		}
-		s.answer = a.appendEntry(s.answer, r, &entries[i])
+		s.answer = a.appendEntry(s, r, &entries[i])
 	}
 	s.answer = append(s.answer, `]}`...)
 }
@@ -155,16 +161,16 @@ func (a *API) encodeLines(w http.ResponseWriter, r *http.Request, s *scratch, en
 		select {
 		case i := <-decided:
 			s.answer = strconv.AppendInt(append(s.answer, `{"index":`...), int64(i), 10)
-			s.answer = a.appendEntry(append(s.answer, `,"decision":`...), r, &entries[i])
+			s.answer = append(s.answer, `,"decision":`...)
+			s.answer = a.appendEntry(s, r, &entries[i])
 			s.answer = append(s.answer, '}', '\n')
-			entries[i] = batchEntry{}
 			left--
 		case <-freed:
 			early, freed = true, nil
 		case <-late:
 			early = true
 		}
-		if early && left > 0 && len(decided) == 0 && len(s.answer) > 0 {
+		if early && left > 0 && len(decided) == 0 && len(s.answer) > 0 && !a.withdrawn(r, s) {
 			a.send(w, r, s, left*perEntry)
 			_ = http.NewResponseController(w).Flush()
 		}
@@ -173,16 +179,17 @@ func (a *API) encodeLines(w http.ResponseWriter, r *http.Request, s *scratch, en
 
 var linesType = []string{wire.Lines}
 
-// appendEntry writes the answer to one request of a batch.
-func (a *API) appendEntry(b []byte, r *http.Request, e *batchEntry) []byte {
+// appendEntry appends the answer to one request of a batch.
+func (a *API) appendEntry(s *scratch, r *http.Request, e *batchEntry) []byte {
 	p := e.invalid
 	if e.err != nil {
 		p = a.failure(r, &e.request, e.err)
 	}
 	if p != nil {
-		return wire.AppendError(b, p.Status, p.Detail)
+		return wire.AppendError(s.answer, p.Status, p.Detail)
 	}
-	return wire.Append(b, &e.decision, a.config.Issuer.Issue(e.decision.Receipt()))
+	s.unsent = append(s.unsent, &e.decision)
+	return wire.Append(s.answer, &e.decision, a.config.Issuer.Issue(e.decision.Receipt()))
 }
 
 // guarded is decide with a recover: on a goroutine of its own a panic would end

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/httplimit"
 	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/fluxgate/fluxgate/internal/wire"
 	"github.com/fluxgate/fluxgate/server/check"
@@ -146,6 +147,25 @@ func TestBatch_LinesHeld(t *testing.T) {
 			return false
 		}
 	})
+}
+
+// A batch whose caller left before the answer has the status of one, not an empty answer.
+func TestBatch_CallerLeft(t *testing.T) {
+	for _, accept := range []string{"application/json", "application/x-ndjson"} {
+		ctx, leave := context.WithCancel(t.Context())
+		limiter := broken{func(context.Context, *fluxgate.Request) (fluxgate.Decision, error) {
+			leave()
+			return fluxgate.Decision{Allowed: true, Reason: fluxgate.ReasonNoRule}, nil
+		}}
+		w := httptest.NewRecorder()
+		r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/check:batch", strings.NewReader(`{"requests":[{}]}`))
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Accept", accept)
+		deskOf(t, nil, limiter).ServeHTTP(w, r)
+		if w.Code != httplimit.StatusClientClosedRequest || w.Body.Len() > 0 {
+			t.Errorf("%s: %d %q, want %d and no body", accept, w.Code, w.Body, httplimit.StatusClientClosedRequest)
+		}
+	}
 }
 
 // A batch with too many requests, or with one that a check may not have, is refused as a

@@ -7,4 +7,7 @@
 // held longer is rejected at once. Strings that are not UTF-8 are rejected, since
 // JSON would make two callers equal. With "bytes": true each character of a
 // string is one byte.
+//
+// A settlement whose receipt cannot be looked up waits in memory, until Redis answers or the
+// receipt ends. What a batch has taken is given back if its caller leaves before the answer.
 package check

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"log"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,7 +32,10 @@ type desk struct {
 	testing.TB
 	http.Handler
 	engine *fluxgate.Engine
-	now    time.Time // the issuer's
+	api    *check.API
+	issuer *receipt.Issuer
+	ahead  atomic.Int64 // of the issuer's clock, in nanoseconds
+	now    time.Time    // the issuer's
 	failed []error
 }
 
@@ -62,21 +67,22 @@ func newDesk(t testing.TB, buckets store.Store, options ...fluxgate.Option) *des
 
 func deskOf(t testing.TB, engine *fluxgate.Engine, limiter fluxgate.Limiter) *desk {
 	t.Helper()
-	return deskWith(t, engine, limiter, nil)
+	return deskWith(t, engine, limiter, nil, nil)
 }
 
-// deskWith is deskOf with a ledger of receipts.
-func deskWith(t testing.TB, engine *fluxgate.Engine, limiter fluxgate.Limiter, ledger receipt.Ledger) *desk {
+// deskWith is deskOf with a ledger of receipts and a log.
+func deskWith(t testing.TB, engine *fluxgate.Engine, limiter fluxgate.Limiter, ledger receipt.Ledger, log *slog.Logger) *desk {
 	t.Helper()
 	d := &desk{TB: t, engine: engine, now: time.Now()}
-	issuer, err := receipt.NewIssuer(receipt.Config{Now: func() time.Time { return d.now }, TTL: time.Minute, Ledger: ledger})
+	issuer, err := receipt.NewIssuer(receipt.Config{Now: func() time.Time { return d.now.Add(time.Duration(d.ahead.Load())) }, TTL: time.Minute, Ledger: ledger})
 	if err != nil {
 		t.Fatal(err)
 	}
-	api, err := check.New(check.Config{Limiter: limiter, Issuer: issuer, Failed: func(_ *http.Request, err error) { d.failed = append(d.failed, err) }})
+	api, err := check.New(check.Config{Limiter: limiter, Issuer: issuer, Logger: log, Failed: func(_ *http.Request, err error) { d.failed = append(d.failed, err) }})
 	if err != nil {
 		t.Fatal(err)
 	}
+	d.api, d.issuer = api, issuer
 	mux := http.NewServeMux()
 	for pattern, handler := range api.Routes() {
 		mux.Handle(pattern, handler)

@@ -228,10 +228,14 @@ func (p *problem) write(w http.ResponseWriter, r *http.Request) {
 	(&httplimit.Rejection{Problem: p.Problem}).Write(w, r)
 }
 
+func callerLeft() *problem {
+	return newProblem(httplimit.StatusClientClosedRequest, "The caller disconnected.")
+}
+
 // failure returns the answer without a decision.
 func (a *API) failure(r *http.Request, req *fluxgate.Request, err error) *problem {
 	if end := r.Context().Err(); end != nil && errors.Is(err, end) {
-		return newProblem(httplimit.StatusClientClosedRequest, "The caller disconnected.")
+		return callerLeft()
 	}
 	if errors.Is(err, fluxgate.ErrNoRuleSet) {
 		return a.unknownRuleSet(access.From(r.Context()), req.RuleSet)

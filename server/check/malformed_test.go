@@ -55,6 +55,7 @@ func TestBody_WrongType(t *testing.T) {
 		`{"estimate":{"inputTokens":1e3}}`:        "estimate.inputTokens: must be a whole number",
 		`{"estimate":{"maxOutputTokens":"16"}}`:   "estimate.maxOutputTokens: must be a whole number",
 		`{"estimate":{"maxOutputTokens":[1.5]}}`:  "estimate.maxOutputTokens: must be a whole number",
+		`{"cost":9007199254740993}`:               "cost: at most 9007199254740992 is possible",
 		`{"estimate":{"maxOutputTokens":-1}}`:     "costs and estimate: invalid cost: it cannot be negative",
 		`{"estimate":{"maxOutputTokens":[-1,5]}}`: "costs and estimate: invalid cost: it cannot be negative",
 	} {

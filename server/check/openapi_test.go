@@ -118,7 +118,7 @@ func TestOpenAPI_Fields(t *testing.T) {
 		}](), "Settle": reflect.TypeFor[wire.Settle](), "Usage": reflect.TypeFor[wire.Usage](),
 		"Extend": reflect.TypeFor[wire.Extend](), "CompatibleRequest": reflect.TypeFor[check.CompatibleRequest](),
 		"Decision": reflect.TypeFor[wire.Decision](), "Band": reflect.TypeFor[wire.Band](), "Line": reflect.TypeFor[batchLine](),
-		"Settlement": reflect.TypeFor[store.Settlement](), "Settlements": reflect.TypeFor[wire.Settlements](), "Extended": reflect.TypeFor[wire.Extend](),
+		"Settlement": reflect.TypeFor[wire.Settlement](), "Settlements": reflect.TypeFor[wire.Settlements](), "Extended": reflect.TypeFor[wire.Extend](),
 	}
 	if os.Getenv("UPDATE_GOLDEN") != "" {
 		writeProperties(t, types)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/server/receipt"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // token is the receipt of a check.
@@ -55,10 +57,24 @@ func TestSettle_Receipt(t *testing.T) {
 	}
 }
 
+// An actual cost that no store settles is refused, and the receipt is not used up.
+func TestSettle_AboveLargest(t *testing.T) {
+	d := newDesk(t, newStore(t))
+	token := d.token(`{"userId":"ann","cost":3}`)
+	for _, actual := range []int{store.MaxCost + 1, 1 << 60, math.MaxInt64} {
+		if w := d.post("/v1/settle", settleBody(token, actual)); w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "at most 9007199254740992") {
+			t.Errorf("%d: %d %s", actual, w.Code, w.Body)
+		}
+	}
+	if w := d.post("/v1/settle", settleBody(token, 1)); w.Code != 200 || d.left() != [3]int64{9, 99, 2} {
+		t.Errorf("%d %s, left %v", w.Code, w.Body, d.left())
+	}
+}
+
 // full is a ledger that has no room.
 type full struct{}
 
-func (full) Spend(context.Context, receipt.ID, string, time.Duration) (bool, error) {
+func (full) Spend(context.Context, receipt.ID, string, string, time.Duration) (bool, error) {
 	return false, receipt.ErrFull
 }
 
@@ -69,7 +85,7 @@ func TestSettle_FullLedger(t *testing.T) {
 	engine := fluxgate.Must(fluxgate.New(newStore(t), fluxgate.Static(fluxgate.Must(rules.NewSet("api",
 		rules.Rule{ID: "both", Scope: rules.ScopeUser, Bands: []rules.Band{slots, {Capacity: 10, Refill: time.Hour}}},
 		rules.Rule{ID: "tokens", Scope: rules.ScopeUser, Bands: []rules.Band{{Capacity: 10, Refill: time.Hour}}})))))
-	d := deskWith(t, engine, engine, full{})
+	d := deskWith(t, engine, engine, full{}, nil)
 	first := d.token(`{"userId":"ann"}`)
 	d.token(`{"userId":"ann"}`)
 	if got, want := d.left(), [3]int64{0, 8, 8}; got != want {

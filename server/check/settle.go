@@ -11,13 +11,20 @@ import (
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/httplimit"
 	"github.com/fluxgate/fluxgate/internal/wire"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/server/access"
 	"github.com/fluxgate/fluxgate/server/receipt"
 	"github.com/fluxgate/fluxgate/store"
 )
 
-// settleTimeout bounds settling.
-const settleTimeout = time.Second
+const (
+	// settleTimeout bounds settling after the ledger has answered.
+	settleTimeout = time.Second
+	// laterTimeout bounds the wait for the ledger of a settlement that is queued. No caller
+	// waits for it, and a Redis that is far away answers on a new connection after several
+	// round trips.
+	laterTimeout = 5 * time.Second
+)
 
 // errNoReceipt is for callers that pass on the receipt of any decision.
 var errNoReceipt = fmt.Errorf("%w: it is empty; a decision that took no tokens has none to settle", receipt.ErrRefused)
@@ -38,34 +45,104 @@ func (a *API) settle(w http.ResponseWriter, r *http.Request) {
 		p.write(w, r)
 		return
 	}
-	// Settling does not end with the request: a caller that has gone has used
-	// its tokens, and its receipt is spent.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), settleTimeout)
-	defer cancel()
 	who := access.From(r.Context())
-	taken, err := a.config.Issuer.RedeemFor(ctx, asked.Receipt, func(ruleSet string) bool { return a.allowed(who, ruleSet) })
-	if errors.Is(err, receipt.ErrFull) {
-		a.releaseSlots(ctx, taken)
-	}
+	claim, err := a.config.Issuer.Claim(asked.Receipt, func(ruleSet string) bool { return a.allowed(who, ruleSet) })
 	if err != nil {
 		a.refuseReceipt(w, r, err)
 		return
 	}
-	var answer any
+	// Settling does not end with the request: a caller that has gone has used
+	// its tokens, and its receipt is spent.
+	answer, err := a.settleOrQueue(context.WithoutCancel(r.Context()), claim, &asked, &usage)
+	switch {
+	case errors.Is(err, errUnsettled):
+		a.config.Failed(r, err)
+		newProblem(http.StatusServiceUnavailable, "The receipt was accepted, but could not be settled.").write(w, r)
+	case err != nil:
+		a.refuseReceipt(w, r, err)
+	default:
+		body, _ := json.Marshal(answer) // numbers and names: never fails
+		writeJSON(w, body)
+	}
+}
+
+var (
+	// errNoAnswer means that the ledger did not say whether the receipt is spent.
+	errNoAnswer = errors.New("the ledger of receipts does not answer")
+	// errUnsettled means that a receipt is spent, and may not be settled.
+	errUnsettled = errors.New("settling a receipt")
+)
+
+// settleOrQueue settles a claim, now or when the ledger answers again.
+func (a *API) settleOrQueue(ctx context.Context, claim *receipt.Claim, asked *wire.Settle, usage *fluxgate.Usage) (answer any, err error) {
+	entered, err := a.later.enter(claim)
+	switch {
+	case err != nil:
+		return nil, err
+	case a.later.away():
+		err = errNoAnswer
+	default:
+		if answer, err = a.redeem(ctx, claim, asked, usage, a.config.LedgerTimeout); errors.Is(err, errNoAnswer) {
+			a.later.silent()
+		}
+	}
+	if !errors.Is(err, errNoAnswer) {
+		a.later.answered()
+		if entered {
+			a.later.leave(claim.ID)
+		}
+		return answer, err
+	}
+	if text, _ := json.Marshal(asked); !entered || !a.later.park(claim, text, err) { // never fails to encode
+		return nil, fmt.Errorf("settling a receipt: too many settlements wait: %w", err)
+	}
 	if asked.Usage == nil {
-		answer, err = a.config.Limiter.Settle(ctx, taken, *asked.Actual)
+		return wire.Settlement{Queued: true}, nil
+	}
+	measures := map[string]store.Settlement{}
+	for i := range claim.Receipt.Takes {
+		if price := claim.Receipt.Price(i); price != nil {
+			measures[price.Measure] = store.Settlement{}
+		} else {
+			measures[rules.MeasureRequests] = store.Settlement{}
+		}
+	}
+	return wire.Settlements{Measures: measures, Queued: true}, nil
+}
+
+// redeem spends a claim and settles its receipt. The wait for the ledger ends with ctx, and at the
+// latest after ledgerTimeout.
+func (a *API) redeem(
+	ctx context.Context, claim *receipt.Claim, asked *wire.Settle, usage *fluxgate.Usage, ledgerTimeout time.Duration,
+) (answer any, err error) {
+	if !a.config.Available() {
+		return nil, errNoAnswer
+	}
+	asking, stop := context.WithTimeout(ctx, ledgerTimeout)
+	err = a.config.Issuer.Spend(asking, claim)
+	stop()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	defer cancel()
+	switch {
+	case errors.Is(err, receipt.ErrFull):
+		a.releaseSlots(ctx, claim.Receipt)
+		return nil, err
+	case errors.Is(err, receipt.ErrSpent), errors.Is(err, receipt.ErrDenied):
+		return nil, err
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", errNoAnswer, err)
+	}
+	if asked.Usage == nil {
+		answer, err = a.config.Limiter.Settle(ctx, claim.Receipt, *asked.Actual)
 	} else {
 		var settled wire.Settlements
-		settled.Measures, err = a.config.Limiter.SettleUsage(ctx, taken, &usage)
+		settled.Measures, err = a.config.Limiter.SettleUsage(ctx, claim.Receipt, usage)
 		answer = settled
 	}
 	if err != nil {
-		a.config.Failed(r, err)
-		newProblem(http.StatusServiceUnavailable, "The receipt was accepted, but could not be settled.").write(w, r)
-		return
+		return nil, fmt.Errorf("%w: %w", errUnsettled, err)
 	}
-	body, _ := json.Marshal(answer) // numbers and names: never fails
-	writeJSON(w, body)
+	return answer, nil
 }
 
 // releaseSlots releases the slots of a receipt and leaves its cost as it is. To do so
@@ -88,6 +165,8 @@ func checkSettle(asked *wire.Settle, usage *fluxgate.Usage) *problem {
 		return badRequest("one of actual and usage is required")
 	case asked.Actual != nil && *asked.Actual < 0:
 		return badRequest("actual: cannot be negative")
+	case asked.Actual != nil && *asked.Actual > store.MaxCost:
+		return badRequest("actual: at most %d is possible", int64(store.MaxCost))
 	case asked.Usage != nil:
 		if err := asked.Usage.To(usage); err != nil {
 			return badRequest("usage: %v", err)
@@ -109,7 +188,9 @@ func (a *API) refuseReceipt(w http.ResponseWriter, r *http.Request, err error) {
 		refused(http.StatusForbidden, receipt.ErrForged).write(w, r)
 	default:
 		a.config.Failed(r, err)
-		newProblem(http.StatusServiceUnavailable, "Receipts are unavailable: try again later.").write(w, r)
+		p := newProblem(http.StatusServiceUnavailable, "Receipts are unavailable: try again later.")
+		p.retryAfter = "1"
+		p.write(w, r)
 	}
 }
 

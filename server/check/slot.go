@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/server/slots"
 )
 
@@ -54,9 +55,25 @@ func Waiting(ctx context.Context) {
 	}
 }
 
+// withdrawn reports whether the caller of a batch has left. What the decisions have taken that
+// are encoded and not sent is then given back, while the batch has its slot.
+func (a *API) withdrawn(r *http.Request, s *scratch) bool {
+	if r.Context().Err() == nil {
+		return false
+	}
+	a.config.Withdraw(r.Context(), s.unsent...)
+	s.unsent, s.answer = nil, s.answer[:0]
+	return true
+}
+
 // send sends what is encoded of the answer to a batch, which holds so many bytes more.
 func (a *API) send(w http.ResponseWriter, r *http.Request, s *scratch, more int) {
+	for _, d := range s.unsent {
+		*d = fluxgate.Decision{}
+	}
+	clear(s.unsent)
+	s.unsent = s.unsent[:0]
 	defer slots.ClientOf(r).AddResponse(r, cap(s.answer)+s.body.Cap()+more).Remove()
 	_, _ = w.Write(s.answer) // the caller may have gone
-	s.answer = s.answer[:0]
+	s.answer, s.began = s.answer[:0], true
 }

@@ -54,6 +54,10 @@ type RateLimit struct {
 	Attributes map[string]string `key:"attributes"`
 	// IPv6Prefix is the number of bits of an IPv6 address that identify a caller.
 	IPv6Prefix int `key:"ipv6-prefix" default:"64" min:"1" max:"128"`
+	// ProxySlots is what limits of concurrent requests do to requests of forward-auth and of
+	// Envoy, which do not report the end of a request: ignore does not enforce these limits;
+	// hold keeps each slot for the whole hold of its limit.
+	ProxySlots string `key:"proxy-slots" default:"ignore" oneof:"ignore hold"`
 	// OnFailure is the failure mode of rules without one, while Redis is
 	// unavailable: local counts in the process, open allows, closed rejects.
 	OnFailure rules.OnFailure `key:"on-failure" default:"local" oneof:"local open closed"`
@@ -62,6 +66,9 @@ type RateLimit struct {
 	// the number of servers last counted in Redis.
 	FallbackShare Share `key:"fallback-share" default:"auto" is:"share" required:"yes"`
 }
+
+// HoldSlots is the value of ProxySlots that holds slots.
+const HoldSlots = "hold"
 
 // Share is a share of a limit: a number above 0 and at most 1, or ShareAuto.
 type Share string

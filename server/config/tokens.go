@@ -14,7 +14,7 @@ type tokensFile struct {
 // AllTokens returns the tokens of the configuration and of its file, which is read again:
 //
 //	tokens:
-//	  - {name: ci, sha256: 2c26b46b…, roles: [check], rule-sets: [api-limits]}
+//	  - {name: ci, sha256: 8c1f3bd2…, roles: [check], rule-sets: [api-limits]}
 //
 // If the file is invalid, the error is an [*Error].
 func (a Auth) AllTokens() ([]Token, error) {

@@ -18,9 +18,11 @@ import (
 	"github.com/fluxgate/fluxgate/internal/redislog"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/mongorules"
+	"github.com/fluxgate/fluxgate/rules/reload"
 	"github.com/fluxgate/fluxgate/rules/xdsrules"
 	"github.com/fluxgate/fluxgate/server/backend"
 	"github.com/fluxgate/fluxgate/server/config"
+	"github.com/fluxgate/fluxgate/store/lease"
 	"github.com/fluxgate/fluxgate/store/redisstore"
 )
 
@@ -157,6 +159,9 @@ func (d *diagnosis) servers(counted int) {
 	switch {
 	case !backend.SharesByServers(d.config):
 	case assumed > 0:
+		if counted > 0 && counted != assumed {
+			from += fmt.Sprintf("; Redis counts %d now", counted)
+		}
 		d.add(Good, "servers", "", "a server that starts without Redis applies 1/%d of each limit: %s", assumed, from)
 	case counted != 1:
 		d.add(Watch, "servers", "set redis.expected-servers",
@@ -174,20 +179,25 @@ func (d *diagnosis) version(addr, version string) {
 func (d *diagnosis) latency(addr string, latency time.Duration) {
 	timeout := d.config.Redis.Timeout
 	latency = latency.Round(time.Microsecond)
+	means := "each decision in Redis takes as long"
+	if latency > lease.MaxRoundTrip && d.config.Redis.Leases != config.LeasesOff {
+		means += fmt.Sprintf("; local tokens are not used above %v", lease.MaxRoundTrip)
+	}
 	switch {
 	case latency > timeout/2:
-		d.add(Wrong, "latency", "move Redis closer, or raise redis.timeout",
-			"%s answers after %v; redis.timeout is %v", addr, latency, timeout)
+		d.add(Wrong, "latency", "move Redis closer, or set redis.timeout to at least four times as long",
+			"%s answers after %v, and redis.timeout is %v: decisions fail on a busy network, and %s", addr, latency, timeout, means)
 	case latency > timeout/10:
-		d.add(Watch, "latency", "move Redis closer", "%s answers after %v; redis.timeout is %v", addr, latency, timeout)
+		d.add(Watch, "latency", "move Redis closer, if callers wait too long",
+			"%s answers after %v, and redis.timeout is %v: %s", addr, latency, timeout, means)
 	default:
 		d.add(Good, "latency", "", "%s answers after %v", addr, latency)
 	}
 }
 
 // rules checks the rule source.
-func (d *diagnosis) rules(ctx context.Context, client redis.UniversalClient) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+func (d *diagnosis) rules(parent context.Context, client redis.UniversalClient) {
+	ctx, cancel := context.WithTimeout(parent, 10*time.Second)
 	defer cancel()
 	id := d.config.RateLimit.DefaultRuleSetID
 	source, err := backend.OpenRules(ctx, d.config, client, discard)
@@ -196,6 +206,9 @@ func (d *diagnosis) rules(ctx context.Context, client redis.UniversalClient) {
 		return
 	}
 	defer func() { _ = source.Close() }()
+	if client != nil && !d.noRedis && d.config.Reload.Enabled && d.config.Reload.Strategy != string(reload.Polling) {
+		d.announcements(ctx, client)
+	}
 	if xds, ok := source.Source.(*xdsrules.Source); ok {
 		d.xds(ctx, xds)
 		return
@@ -225,12 +238,12 @@ func (d *diagnosis) rules(ctx context.Context, client redis.UniversalClient) {
 	default:
 		d.add(Good, "rules", "", "rule set %q in %s is at revision %v, rules: %d",
 			id, source.Kind, rules.ShownRevision(version.Revision), version.RuleSet.Len())
-		d.waiting(version.RuleSet)
-		d.understood(version.RuleSet)
-		d.ended(version.RuleSet)
+		d.content(version)
 	}
-	d.sets(ctx, source.Source, id)
+	d.sets(parent, source.Source, id)
 	if mongo, ok := source.Source.(*mongorules.Source); ok {
+		ctx, cancel := context.WithTimeout(parent, 5*time.Second)
+		defer cancel()
 		if err := mongo.Indexes(ctx); err != nil {
 			d.add(Watch, "indexes", "let the user of mongo.uri create indexes", "%v", err)
 		} else {
@@ -249,6 +262,7 @@ func (d *diagnosis) xds(ctx context.Context, source *xdsrules.Source) {
 		return
 	}
 	d.add(Good, "rules", "", "%s has %d rate limit configurations", server, len(ids))
+	d.page(ctx, source, ids)
 	if id := d.config.RateLimit.DefaultRuleSetID; d.config.NeedsDefaultRuleSet() && !slices.Contains(ids, id) {
 		d.add(Wrong, "rules", "set another ratelimit.default-rule-set-id", "there is no rule set %q at %s", id, server)
 	}

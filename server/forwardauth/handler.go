@@ -32,11 +32,22 @@ func New(limiter fluxgate.Limiter, config Config) (*Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("forward-auth: %w", err)
 	}
+	if limiter != nil { // httplimit says so otherwise
+		limiter = asking{limiter}
+	}
 	limit, err := httplimit.New(limiter, config.options(resolver)...)
 	if err != nil {
 		return nil, fmt.Errorf("forward-auth: %w", err)
 	}
 	return &Handler{config: config, resolver: resolver, limit: limit(http.HandlerFunc(pass)), singleHeaders: config.singleHeaders()}, nil
+}
+
+// asking decides requests of proxies, which do not report the end of a request.
+type asking struct{ fluxgate.Limiter }
+
+func (a asking) Check(ctx context.Context, req *fluxgate.Request) (fluxgate.Decision, error) {
+	req.EndUnknown = true
+	return a.Limiter.Check(ctx, req)
 }
 
 // ServeHTTP answers a proxy.

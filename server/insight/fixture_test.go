@@ -14,6 +14,7 @@ import (
 	"github.com/fluxgate/fluxgate/server/telemetry"
 	"github.com/fluxgate/fluxgate/store"
 	"github.com/fluxgate/fluxgate/store/memstore"
+	"github.com/fluxgate/fluxgate/store/redisstore"
 )
 
 // everything is the view of an operator who may see all.
@@ -125,6 +126,12 @@ func (m member) WriteReport(_ context.Context, report []byte, _ time.Duration) e
 	}
 	m.by[m.id] = report
 	return nil
+}
+
+func (member) Leave(context.Context) error { return nil }
+
+func (member) LostReports(context.Context, int) (map[string]redisstore.LostReport, error) {
+	return nil, nil
 }
 
 func (m member) Reports(context.Context, int) (map[string][]byte, error) {

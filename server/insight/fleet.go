@@ -13,13 +13,14 @@ import (
 
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/store"
+	"github.com/fluxgate/fluxgate/store/redisstore"
 )
 
 const (
-	// reportEvery is how often a server writes its report, and reportLasts how long others
-	// see it.
+	// reportEvery is how often a server writes its report. It is kept for reportLasts: as long as
+	// others show the server as lost, and while its heartbeat lasts.
 	reportEvery = 2 * time.Second
-	reportLasts = 6 * time.Second
+	reportLasts = redisstore.LostShown + 2*time.Minute
 	// writeTimeout and readTimeout bound the calls to Redis, and cacheFor is how long the
 	// reports that were read are used.
 	writeTimeout = time.Second
@@ -39,8 +40,18 @@ func (i *Insight) reportUntil(ctx context.Context) {
 		select {
 		case <-every.C:
 		case <-ctx.Done():
+			i.leave()
 			return
 		}
+	}
+}
+
+// leave removes this server from the fleet. Without Redis the others see it as lost.
+func (i *Insight) leave() {
+	if fleet, err := i.config.Fleet(); err == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
+		defer cancel()
+		_ = fleet.Leave(ctx)
 	}
 }
 
@@ -66,6 +77,7 @@ type fleetCache struct {
 	mu      sync.Mutex
 	at      time.Time
 	others  map[string]*report
+	lost    []admin.LostServer
 	problem string
 }
 
@@ -78,23 +90,26 @@ func (i *Insight) others(ctx context.Context) (map[string]*report, string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if time.Since(c.at) >= cacheFor {
-		c.others, c.problem = i.read(ctx)
+		c.others, c.lost, c.problem = i.read(ctx)
 		c.at = time.Now()
 	}
 	return c.others, c.problem
 }
 
-func (i *Insight) read(ctx context.Context) (map[string]*report, string) {
+func (i *Insight) read(ctx context.Context) (map[string]*report, []admin.LostServer, string) {
 	fleet, err := i.config.Fleet()
 	var texts map[string][]byte
+	var lost []admin.LostServer
 	if err == nil {
 		// The answer is for other callers too: it does not end with this one.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
 		defer cancel()
-		texts, err = fleet.Reports(ctx, MaxReport)
+		if texts, err = fleet.Reports(ctx, MaxReport); err == nil {
+			lost, err = Lost(ctx, fleet)
+		}
 	}
 	if err != nil {
-		return nil, i.problem(err)
+		return nil, nil, i.problem(err)
 	}
 	others := map[string]*report{}
 	for id, text := range texts {
@@ -108,7 +123,7 @@ func (i *Insight) read(ctx context.Context) (map[string]*report, string) {
 		}
 		others[id] = r
 	}
-	return others, ""
+	return others, lost, ""
 }
 
 // problem says in words why there are no reports. A refusal of Redis is logged: nothing
@@ -150,6 +165,23 @@ func Servers(ctx context.Context, fleet Fleet) ([]admin.Server, error) {
 	return servers, err
 }
 
+// Lost returns the servers that were lost, the last one first. Those whose reports cannot be read
+// are left out.
+func Lost(ctx context.Context, fleet Fleet) ([]admin.LostServer, error) {
+	texts, err := fleet.LostReports(ctx, MaxReport)
+	lost, now := []admin.LostServer{}, time.Now()
+	for id, last := range texts {
+		if r, err := parseReport(last.Content); err == nil {
+			at := now.Add(-last.Since).UTC().Truncate(time.Second)
+			lost = append(lost, admin.LostServer{
+				ID: id, Name: r.Name, Version: r.Build, LostAt: at, ShownUntil: at.Add(redisstore.LostShown),
+			})
+		}
+	}
+	slices.SortFunc(lost, func(a, b admin.LostServer) int { return cmp.Or(b.LostAt.Compare(a.LostAt), cmp.Compare(a.ID, b.ID)) })
+	return lost, err
+}
+
 func sortServers(servers []admin.Server) {
 	slices.SortFunc(servers, func(a, b admin.Server) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
 }
@@ -160,7 +192,7 @@ func (i *Insight) Fleet(ctx context.Context, view View) *admin.Fleet {
 	others, problem := i.others(ctx)
 	self := i.own(now, 0, 0).server(i.selfID(), &view, now)
 	self.Self = true
-	fleet := &admin.Fleet{Servers: []admin.Server{self}, Differing: []admin.DifferingRevisions{}, Problem: problem}
+	fleet := &admin.Fleet{Servers: []admin.Server{self}, Differing: []admin.DifferingRevisions{}, Lost: i.lost(), Problem: problem}
 	for id, r := range others {
 		fleet.Servers = append(fleet.Servers, r.server(id, &view, now))
 	}
@@ -170,6 +202,13 @@ func (i *Insight) Fleet(ctx context.Context, view View) *admin.Fleet {
 	}
 	fleet.Differing = append(fleet.Differing, differing(fleet.Servers)...)
 	return fleet
+}
+
+// lost returns the servers that were lost, of the reports that were read last.
+func (i *Insight) lost() []admin.LostServer {
+	i.fleet.mu.Lock()
+	defer i.fleet.mu.Unlock()
+	return append([]admin.LostServer{}, i.fleet.lost...)
 }
 
 func addRates(to, more *admin.Rates) {

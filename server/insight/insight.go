@@ -11,6 +11,7 @@ import (
 	"github.com/fluxgate/fluxgate/internal/logthrottle"
 	"github.com/fluxgate/fluxgate/internal/meter"
 	"github.com/fluxgate/fluxgate/store"
+	"github.com/fluxgate/fluxgate/store/redisstore"
 )
 
 // Fleet stores the reports of all servers. Redis implements it.
@@ -19,8 +20,12 @@ type Fleet interface {
 	ID() string
 	// WriteReport writes the report of this server. The report expires.
 	WriteReport(ctx context.Context, report []byte, lasts time.Duration) error
-	// Reports returns the reports of all servers by their ids.
+	// Leave says that this server ends: it is not lost.
+	Leave(ctx context.Context) error
+	// Reports returns the reports of all live servers by their ids, and LostReports the last
+	// ones of servers that were lost.
 	Reports(ctx context.Context, maxBytes int) (map[string][]byte, error)
+	LostReports(ctx context.Context, maxBytes int) (map[string]redisstore.LostReport, error)
 }
 
 // Config configures an [Insight]. Its zero value works.

@@ -274,12 +274,10 @@ func (r *report) server(id string, view *View, now time.Time) admin.Server {
 	return s
 }
 
-// busiest orders rules by what an operator looks for first.
+// busiest orders rules by what an operator looks for first: those that reject most, by a limit
+// or otherwise.
 func busiest(a, b reportedRule) int {
-	for _, o := range []class{limited, shadow, denied, allowed} {
-		if order := cmp.Compare(b.Counts[o], a.Counts[o]); order != 0 {
-			return order
-		}
-	}
-	return cmp.Or(cmp.Compare(a.RuleSet, b.RuleSet), cmp.Compare(a.Rule, b.Rule))
+	rejected := func(r *reportedRule) uint64 { return r.Counts[limited] + r.Counts[denied] }
+	return cmp.Or(cmp.Compare(rejected(&b), rejected(&a)), cmp.Compare(b.Counts[shadow], a.Counts[shadow]),
+		cmp.Compare(b.Counts[allowed], a.Counts[allowed]), cmp.Compare(a.RuleSet, b.RuleSet), cmp.Compare(a.Rule, b.Rule))
 }

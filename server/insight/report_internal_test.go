@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -175,5 +176,22 @@ func TestHistory_Suspended(t *testing.T) {
 				t.Fatalf("%d requests %d steps ago, want %d", got, last-s, exact[s])
 			}
 		}
+	}
+}
+
+// Rules that reject are first, whether by a limit or as rules that deny.
+func TestBusiest(t *testing.T) {
+	rules := []reportedRule{
+		{Rule: "allows", Counts: [classes]uint64{allowed: 900}}, {Rule: "shadow", Counts: [classes]uint64{allowed: 500, shadow: 500}},
+		{Rule: "limits", Counts: [classes]uint64{limited: 5}}, {Rule: "denies", Counts: [classes]uint64{denied: 50}},
+		{Rule: "both", Counts: [classes]uint64{limited: 4, denied: 4}},
+	}
+	slices.SortFunc(rules, busiest)
+	var order []string
+	for _, r := range rules {
+		order = append(order, r.Rule)
+	}
+	if got, want := strings.Join(order, " "), "denies both limits shadow allows"; got != want {
+		t.Errorf("the order is %s, want %s", got, want)
 	}
 }

@@ -29,6 +29,7 @@ type Plane struct {
 	options Options
 
 	engine atomic.Pointer[fluxgate.Engine]
+	first  atomic.Pointer[fluxgate.Engine] // decides until Redis answers, and then sends the settlements that it has
 	local  *memstore.Store
 	shared atomic.Pointer[shared] // nil until Redis answers, or without it
 	// failure is why Redis could not be opened yet.
@@ -81,9 +82,10 @@ func (p *Plane) Open(ctx context.Context, options Options) error {
 	}
 	var from string
 	p.assumed, from = backend.AssumedServers(p.config)
-	if err := p.use(ctx, unavailableStore{salt: p.local.Salt(), servers: p.assumed}, p.local); err != nil {
+	if err := p.use(ctx, unavailableStore{salt: p.local.Salt(), servers: p.assumed, redis: &p.shared}, p.local); err != nil {
 		return err
 	}
+	p.first.Store(p.Engine())
 	if folder := p.config.Rules.Copies; folder != "" {
 		p.tasks.Go(func(ctx context.Context) { backend.KeepCount(ctx, folder, p.counted, p.log) })
 	}
@@ -165,6 +167,9 @@ func (p *Plane) use(ctx context.Context, buckets store.Store, local store.Fallba
 	}
 	if c.NeedsDefaultRuleSet() {
 		options = append(options, fluxgate.WithRuleSet(c.RateLimit.DefaultRuleSetID))
+	}
+	if c.RateLimit.ProxySlots == config.HoldSlots {
+		options = append(options, fluxgate.WithHeldSlots())
 	}
 	if c.Events.Identities {
 		options = append(options, fluxgate.WithNamedWarnings())

@@ -71,10 +71,17 @@ func (p *Plane) Servers() int { return cmp.Or(p.counted(), p.assumed) }
 
 // FallbackStats returns the token counts of the engine. It is zero without an engine.
 func (p *Plane) FallbackStats() fluxgate.FallbackStats {
-	if engine := p.Engine(); engine != nil {
-		return engine.FallbackStats()
+	engine := p.Engine()
+	if engine == nil {
+		return fluxgate.FallbackStats{}
 	}
-	return fluxgate.FallbackStats{}
+	stats := engine.FallbackStats()
+	if first := p.first.Load(); first != nil && first != engine {
+		before := first.FallbackStats()
+		stats.PendingSettlements += before.PendingSettlements
+		stats.LostSettlements += before.LostSettlements
+	}
+	return stats
 }
 
 // Warnings returns the current store of warnings. It is nil until Redis has answered.

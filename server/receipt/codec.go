@@ -84,7 +84,7 @@ func appendBand(b []byte, band *store.ExactBand) []byte {
 	b = binary.AppendUvarint(b, uint64(band.Kind)<<idBits|uint64(band.ID))
 	b = binary.AppendVarint(b, band.Capacity)
 	b = binary.AppendVarint(b, band.Tokens)
-	b = binary.AppendVarint(b, int64(band.Period))
+	b = binary.AppendVarint(b, int64(min(band.Period, bucket.MaxPeriod))) // that of a share may be longer
 	if band.Kind == bucket.Quota {
 		for _, edge := range band.Edges {
 			b = binary.AppendVarint(b, edge)
@@ -136,7 +136,7 @@ func decode(b []byte) (id ID, issued time.Time, r *fluxgate.Receipt, err error) 
 		t := &r.Takes[i]
 		t.Key.RuleSet, t.Key.Rule = d.text(), d.text()
 		copy(t.Key.ID[:], d.bytes(len(t.Key.ID)))
-		t.Cost, t.Asked = d.int(), d.int()
+		t.Cost, t.Asked = d.cost(), d.cost()
 		source := d.byte()
 		if t.Source = store.Source(source &^ priced); source&priced != 0 {
 			r.Prices[i] = d.price()
@@ -146,7 +146,7 @@ func decode(b []byte) (id ID, issued time.Time, r *fluxgate.Receipt, err error) 
 		for j := range t.Bands {
 			d.band(&t.Bands[j])
 		}
-		if n := d.count(store.MaxBands); n > 0 {
+		if n := d.count(len(t.Bands)); n > 0 {
 			t.Due = make([]int64, n)
 			for j := range t.Due {
 				t.Due[j] = d.int()
@@ -194,6 +194,15 @@ func (r *reader) byte() byte {
 		return b[0]
 	}
 	return 0
+}
+
+// cost is a cost that stores settle. Earlier versions had no bound for the cost of a slot.
+func (r *reader) cost() int64 {
+	n := r.int()
+	if n < 0 {
+		r.fail()
+	}
+	return min(max(0, n), store.MaxCost)
 }
 
 func (r *reader) int() int64 {

@@ -19,7 +19,14 @@ func Decode(b []byte) (*fluxgate.Receipt, error) {
 	return r, err
 }
 
-// Redeem is RedeemFor a caller that may use all rule sets.
+// Redeem claims and spends a token, for a caller that may use all rule sets.
 func (i *Issuer) Redeem(ctx context.Context, token string) (*fluxgate.Receipt, error) {
-	return i.RedeemFor(ctx, token, func(string) bool { return true })
+	c, err := i.Claim(token, func(string) bool { return true })
+	if err != nil {
+		return nil, err
+	}
+	if err := i.Spend(ctx, c); err != nil {
+		return nil, err
+	}
+	return c.Receipt, nil
 }

@@ -2,9 +2,9 @@ package receipt
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -17,6 +17,10 @@ const maxSpent = 1_000_000
 // ErrFull means that a Memory holds too many spent receipts of a rule set to accept another.
 // Nothing was settled. Slots may still be released, since a second release has no effect.
 var ErrFull = errors.New("too many receipts of the rule set were settled recently")
+
+// ErrDenied means that the ledger denies to remember receipts: the user of a [Shared] lacks a
+// permission. Nothing was settled.
+var ErrDenied = errors.New("the ledger denies access")
 
 // Memory is a [Ledger] of one process.
 type Memory struct {
@@ -36,7 +40,7 @@ func NewMemory(now func() time.Time) *Memory {
 // Spend implements [Ledger]. A receipt that cannot be stored is not accepted, since it
 // could be spent twice. A rule set may store at most as many receipts as there is room
 // left: one rule set alone fills half of the ledger, and others always have room.
-func (m *Memory) Spend(_ context.Context, id ID, ruleSet string, valid time.Duration) (bool, error) {
+func (m *Memory) Spend(_ context.Context, id ID, ruleSet, _ string, valid time.Duration) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.now()
@@ -82,14 +86,16 @@ func NewShared(client redis.UniversalClient, prefix string) *Shared {
 	return &Shared{client: client, prefix: prefix + ":settled:"}
 }
 
-// Spend implements [Ledger]. A call without an answer may have spent the receipt.
-// A second call is then rejected, which loses tokens but never creates any. The
-// client of Redis repeats a command whose reply was lost. The value is different for
-// each call, and shows whether this call spent the receipt.
-func (s *Shared) Spend(ctx context.Context, id ID, _ string, valid time.Duration) (bool, error) {
+// Spend implements [Ledger]. A call without an answer may have spent the receipt. Another
+// call is then rejected, which loses tokens but never creates any. The value in Redis is the
+// name of the call, and shows whether this call spent the receipt: it is repeated by the client
+// of Redis, and when Redis is available again.
+func (s *Shared) Spend(ctx context.Context, id ID, _, call string, valid time.Duration) (bool, error) {
 	name := s.prefix + base64.RawURLEncoding.EncodeToString(id[:])
-	call := rand.Text()
 	err := s.client.SetArgs(ctx, name, call, redis.SetArgs{Mode: "NX", TTL: valid}).Err()
+	if redis.HasErrorPrefix(err, "NOPERM") {
+		return false, fmt.Errorf("%w: %w", ErrDenied, err)
+	}
 	if !errors.Is(err, redis.Nil) {
 		return err == nil, err
 	}

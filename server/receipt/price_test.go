@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/bucket"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/server/receipt"
 	"github.com/fluxgate/fluxgate/store"
@@ -73,5 +74,20 @@ func TestPrice_Truncated(t *testing.T) {
 	}
 	if _, err := receipt.Decode(append(payload, 0)); err == nil {
 		t.Error("a byte too much is accepted")
+	}
+}
+
+// Costs of a receipt of a version without a bound are read as the largest, so that its slots can be
+// released. Negative ones are refused.
+func TestCodec_ExtremeCosts(t *testing.T) {
+	bands := []store.ExactBand{fluxgate.Must(bucket.NewConcurrency(1, 10, time.Minute))}
+	for cost, want := range map[int64]int64{7: 7, store.MaxCost: store.MaxCost, 1 << 60: store.MaxCost} {
+		got, err := receipt.Decode(receipt.Encode(&fluxgate.Receipt{Takes: store.Takes{{Bands: bands, Cost: cost, Asked: cost}}}))
+		if err != nil || got.Takes[0].Cost != want || got.Takes[0].Asked != want {
+			t.Errorf("a cost of %d: %+v, error %v", cost, got, err)
+		}
+	}
+	if _, err := receipt.Decode(receipt.Encode(&fluxgate.Receipt{Takes: store.Takes{{Bands: bands, Cost: -1, Asked: 1}}})); err == nil {
+		t.Error("a negative cost is accepted")
 	}
 }

@@ -33,9 +33,10 @@ type ID [16]byte
 
 // Ledger remembers which receipts were spent.
 type Ledger interface {
-	// Spend marks a receipt of a rule set as spent, for at least as long as it is
-	// valid. It reports whether this is the first time.
-	Spend(ctx context.Context, id ID, ruleSet string, valid time.Duration) (bool, error)
+	// Spend marks a receipt of a rule set as spent by a call, for at least as long as it is
+	// valid. It reports whether no other call has spent it. After an error the receipt may be
+	// spent: the same call can be made again.
+	Spend(ctx context.Context, id ID, ruleSet, call string, valid time.Duration) (bool, error)
 }
 
 // Config configures an [Issuer].
@@ -124,7 +125,7 @@ func (i *Issuer) sign(b, payload []byte) []byte {
 }
 
 // Renew returns the receipt of a token and a new token with another lifetime. It does not
-// spend the token. Only one of both tokens can be spent. The errors are those of RedeemFor.
+// spend the token. Only one of both tokens can be spent. The errors are those of Claim.
 func (i *Issuer) Renew(token string, allowed func(ruleSet string) bool) (*fluxgate.Receipt, string, error) {
 	id, receipt, err := i.open(token, allowed)
 	if err != nil {
@@ -163,24 +164,36 @@ func (i *Issuer) open(token string, allowed func(ruleSet string) bool) (id ID, r
 	return id, receipt, nil
 }
 
-// RedeemFor spends a token and returns its receipt, for a caller that may use
-// the allowed rule sets. For other rule sets the error is [ErrForeign], and the
-// token is not spent. If the ledger is full, the error is [ErrFull], and the receipt can
-// only release its slots.
-func (i *Issuer) RedeemFor(ctx context.Context, token string, allowed func(ruleSet string) bool) (*fluxgate.Receipt, error) {
+// Claim is a receipt that is valid, before it is spent.
+type Claim struct {
+	ID      ID
+	RuleSet string
+	Receipt *fluxgate.Receipt
+	// Call names this claim for the ledger. A claim of the same token with the same name is
+	// the same one.
+	Call string
+}
+
+// Claim returns the receipt of a token for a caller that may use the allowed rule sets. For
+// other rule sets the error is [ErrForeign]. Claim does not ask the ledger.
+func (i *Issuer) Claim(token string, allowed func(ruleSet string) bool) (*Claim, error) {
 	id, receipt, err := i.open(token, allowed)
 	if err != nil {
 		return nil, err
 	}
-	fresh, err := i.ledger.Spend(ctx, id, receipt.Takes[0].Key.RuleSet, i.ttl+skew)
-	if errors.Is(err, ErrFull) {
-		return receipt, err
-	}
+	return &Claim{id, receipt.Takes[0].Key.RuleSet, receipt, rand.Text()}, nil
+}
+
+// Spend spends the receipt of a claim. It is the only one that may settle it. The error is
+// [ErrSpent], [ErrFull] if the receipt can only release its slots, or one of the ledger: then
+// the claim may be spent, and Spend can be called again.
+func (i *Issuer) Spend(ctx context.Context, c *Claim) error {
+	fresh, err := i.ledger.Spend(ctx, c.ID, c.RuleSet, c.Call, i.ttl+skew)
 	if err != nil {
-		return nil, fmt.Errorf("looking up a receipt: %w", err)
+		return fmt.Errorf("looking up a receipt: %w", err)
 	}
 	if !fresh {
-		return nil, ErrSpent
+		return ErrSpent
 	}
-	return receipt, nil
+	return nil
 }

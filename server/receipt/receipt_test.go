@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/bucket"
 	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/server/receipt"
@@ -191,12 +192,15 @@ func TestShared_LostReply(t *testing.T) {
 		proxy.TruncateReplies(false)
 	})
 	ledger := receipt.NewShared(client, "lost")
-	if fresh, err := ledger.Spend(t.Context(), id, "api", time.Minute); !fresh || err != nil {
+	if fresh, err := ledger.Spend(t.Context(), id, "api", "a call", time.Minute); !fresh || err != nil {
 		t.Errorf("spent for the first time: %t, %v", fresh, err)
 	}
 	healing.Wait()
-	if fresh, err := ledger.Spend(t.Context(), id, "api", time.Minute); fresh || err != nil {
+	if fresh, err := ledger.Spend(t.Context(), id, "api", "another call", time.Minute); fresh || err != nil {
 		t.Errorf("spent for the second time: %t, %v", fresh, err)
+	}
+	if fresh, err := ledger.Spend(t.Context(), id, "api", "a call", time.Minute); !fresh || err != nil {
+		t.Errorf("the first call, made again: %t, %v", fresh, err)
 	}
 }
 
@@ -205,13 +209,13 @@ func TestMemory_Expiry(t *testing.T) {
 	now := time.Now()
 	m := receipt.NewMemory(func() time.Time { return now })
 	for i := range 1_000 {
-		if fresh, err := m.Spend(t.Context(), receipt.ID{byte(i), byte(i >> 8)}, "api", 1_000*time.Second); !fresh || err != nil {
+		if fresh, err := m.Spend(t.Context(), receipt.ID{byte(i), byte(i >> 8)}, "api", "a call", 1_000*time.Second); !fresh || err != nil {
 			t.Fatal(fresh, err)
 		}
 		now = now.Add(time.Second)
 	}
 	now = now.Add(499*time.Second + time.Millisecond)
-	if fresh, _ := m.Spend(t.Context(), receipt.ID{byte(999 & 255), 999 >> 8}, "api", 1_000*time.Second); fresh {
+	if fresh, _ := m.Spend(t.Context(), receipt.ID{byte(999 & 255), 999 >> 8}, "api", "a call", 1_000*time.Second); fresh {
 		t.Error("a valid receipt was removed")
 	}
 	if n := receipt.Remembered(m); n != 500 {
@@ -229,7 +233,7 @@ func TestMemory_FullByRuleSet(t *testing.T) {
 		for ; ; n++ {
 			spent++
 			id := receipt.ID{byte(spent), byte(spent >> 8), byte(spent >> 16)}
-			if fresh, err := m.Spend(t.Context(), id, ruleSet, time.Hour); errors.Is(err, receipt.ErrFull) {
+			if fresh, err := m.Spend(t.Context(), id, ruleSet, "a call", time.Hour); errors.Is(err, receipt.ErrFull) {
 				return n
 			} else if !fresh || err != nil {
 				t.Fatal(fresh, err)
@@ -268,4 +272,23 @@ func FuzzPayload(f *testing.F) {
 			t.Fatal(r, err)
 		}
 	})
+}
+
+// The share of a slow limit may regain a token in more than the longest period of a rule. Its
+// receipts are readable by every version.
+func TestRedeem_SlowShare(t *testing.T) {
+	band, err := rules.Band{Label: "b", Capacity: 5, Refill: 366 * 24 * time.Hour}.Exact(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := sample(t)
+	want.Takes[0].Bands, want.Takes[0].Due = []store.ExactBand{band.Share(bucket.OneOf(20))}, nil
+	if period := want.Takes[0].Bands[0].Period; period != 4*366*24*time.Hour {
+		t.Fatalf("a token in %v, want one in four years", period)
+	}
+	o := issuer(t, receipt.Config{})
+	got, err := o.Redeem(t.Context(), o.Issue(want))
+	if err != nil || got.Takes[0].Cost != want.Takes[0].Cost || got.Takes[0].Bands[0].Capacity != 1 {
+		t.Errorf("%v\n%+v\n%+v", err, got, want)
+	}
 }

@@ -2,7 +2,6 @@ package rls
 
 import (
 	"errors"
-	"math"
 	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -125,7 +124,7 @@ func (d *descriptor) decode(b []byte) error {
 			return d.limit.decode(bytes)
 		case -3:
 			d.hasHits = true
-			return decodeWrapped(bytes, func(hits uint64) { d.hits = int64(min(hits, math.MaxInt64)) })
+			return decodeWrapped(bytes, func(hits uint64) { d.hits = int64(min(hits, store.MaxCost)) })
 		case 4:
 			d.negative = value != 0
 		}

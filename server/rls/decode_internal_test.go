@@ -2,7 +2,6 @@ package rls
 
 import (
 	"bytes"
-	"math"
 	"reflect"
 	"runtime"
 	"slices"
@@ -16,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store"
 )
 
 // expected is a message as the generated code reads it.
@@ -27,7 +27,7 @@ func expected(m *pb.RateLimitRequest) *request {
 			e.entries = append(e.entries, entryOf(entry))
 		}
 		if h := d.GetHitsAddend(); h != nil {
-			e.hasHits, e.hits = true, int64(min(h.GetValue(), math.MaxInt64))
+			e.hasHits, e.hits = true, int64(min(h.GetValue(), store.MaxCost))
 		}
 		e.negative = d.GetIsNegativeHits()
 		if l := d.GetLimit(); l != nil {

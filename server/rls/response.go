@@ -78,10 +78,12 @@ func appendStatus(b []byte, d *fluxgate.Decision) []byte {
 		}
 	}
 	b = appendNumber(b, 3, uint32Of(d.Remaining))
-	return appendMessage(b, 4, func(b []byte) []byte {
-		b = appendNumber(b, 1, uint64(d.ResetAfter/time.Second))
-		return appendNumber(b, 2, uint64(d.ResetAfter%time.Second))
-	})
+	// Envoy sends it as Retry-After where the descriptor is over its limit, in whole seconds.
+	reset := d.ResetAfter
+	if d.RetryAfter > 0 {
+		reset = d.RetryAfter
+	}
+	return appendMessage(b, 4, func(b []byte) []byte { return appendNumber(b, 1, uint64(middleware.CeilSeconds(reset))) })
 }
 
 func uint32Of(n int64) uint64 { return uint64(max(0, min(n, math.MaxUint32))) }

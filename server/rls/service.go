@@ -34,6 +34,9 @@ type Config struct {
 	// Failed is called for calls and refunds that failed because of an error of the server.
 	// Nil means no call.
 	Failed func(ctx context.Context, err error)
+	// Withdraw gives back what the decision of a call has taken that ends while its refunds
+	// are made. Nil means that it stays taken. For other calls that is left to the limiter.
+	Withdraw func(ctx context.Context, decisions ...*fluxgate.Decision)
 }
 
 // Service is the rate limit service.
@@ -46,6 +49,9 @@ func New(c Config) (*Service, error) {
 	}
 	if c.May == nil {
 		c.May = func(context.Context, string) bool { return true }
+	}
+	if c.Withdraw == nil {
+		c.Withdraw = func(context.Context, ...*fluxgate.Decision) {}
 	}
 	if c.Failed == nil {
 		c.Failed = func(context.Context, error) {}
@@ -101,7 +107,11 @@ func (s *Service) answer(ctx context.Context, r *request) (response, error) {
 	if err := c.decide(deadline.BeforeAnswer(ctx), s.config.Limiter); err != nil {
 		return nil, s.failed(ctx, err)
 	}
-	if c.refundFailed != nil && ctx.Err() == nil {
+	if ctx.Err() != nil {
+		s.config.Withdraw(ctx, &c.all)
+		return nil, s.failed(ctx, ctx.Err())
+	}
+	if c.refundFailed != nil {
 		s.config.Failed(ctx, c.refundFailed)
 	}
 	return c.response(s.config.ResponseHeaders), nil
@@ -142,7 +152,7 @@ func newCall(ruleSet string, r *request) (*call, error) {
 		if len(d.entries) == 0 {
 			return nil, fmt.Errorf("descriptor %d has no entry", i)
 		}
-		c.reqs[i] = fluxgate.Request{RuleSet: ruleSet, Descriptor: d.entries, Cost: hits, Peek: hits == 0}
+		c.reqs[i] = fluxgate.Request{RuleSet: ruleSet, Descriptor: d.entries, Cost: hits, Peek: hits == 0, EndUnknown: true}
 		c.refunds[i] = d.negative && hits > 0
 		if d.limit != nil {
 			band, err := d.limit.band()

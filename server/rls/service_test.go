@@ -203,6 +203,10 @@ func TestService_Fields(t *testing.T) {
 		{"a token bucket", 0, descriptors{of("bucket", "x")}, ok, statuses{want(ok, 19, "bucket", 5, minute)}, "bucket", "ok"},
 		{"a period that is no unit", 0, descriptors{of("odd", "x")}, ok, statuses{want(ok, 19, "odd", 20, unknown)}, "odd", "ok"},
 		{"more than a bucket holds", 0, descriptors{hits(1<<63, of("bucket", "x"))}, over, statuses{want(over, 19, "bucket", 5, minute)}, "bucket", "cost-too-high"},
+		{
+			"twice the largest number", 0, descriptors{hits(1<<63, of("bucket", "x")), hits(1<<64-1, of("bucket", "x"))}, over,
+			statuses{want(over, 19, "bucket", 5, minute), want(over, 19, "bucket", 5, minute)}, "bucket", "cost-too-high",
+		},
 		{"a charge is debited", 0, descriptors{hits(1_200, of("tokens", "ann"))}, ok, statuses{want(ok, 0, "tokens", 800, day)}, "tokens", "ok"},
 		{"a look in debt is refused", 0, descriptors{hits(0, of("tokens", "ann"))}, over, statuses{want(over, 0, "tokens", 800, day)}, "tokens", "limited"},
 		{"a charge beside a refusal is debited", 0, descriptors{of("banned", "x"), hits(1_000, of("tokens", "bob"))}, over, statuses{want(over, 0, "", 0, unknown), want(ok, 0, "tokens", 800, day)}, "denied", "denied"},
@@ -241,18 +245,23 @@ func TestService_Fields(t *testing.T) {
 	}
 }
 
-// A quota is reset at the end of its period, a token bucket when it is full.
+// A quota is reset at the end of its period, a token bucket when it is full. A rejected
+// descriptor says when it may be sent again, in whole seconds: Envoy sends that as Retry-After.
 func TestService_Reset(t *testing.T) {
 	c := newClient(t, nil)
 	until := func(d *ratelimit.RateLimitDescriptor) time.Duration {
 		return c.call(d).GetStatuses()[0].GetDurationUntilReset().AsDuration()
 	}
 	midnight := time.Until(time.Now().UTC().Truncate(24 * time.Hour).Add(24 * time.Hour))
-	if got := until(of("remote_address", "10.0.0.1")); got > midnight || got < midnight-time.Minute {
+	if got := until(of("remote_address", "10.0.0.1")); got > midnight+time.Second || got < midnight-time.Minute {
 		t.Errorf("the quota is reset after %v, midnight is in %v", got, midnight)
 	}
 	if got := until(of("bucket", "x")); got > 12*time.Second || got < 11*time.Second {
 		t.Errorf("one of 5 tokens a minute is back after %v", got)
+	}
+	c.call(hits(19, of("bucket", "x")))
+	if got := until(of("bucket", "x")); got != 12*time.Second {
+		t.Errorf("one of 5 tokens a minute fits after %v, and the bucket is full after 4m", got)
 	}
 }
 
@@ -401,6 +410,35 @@ func TestService_RefundFails(t *testing.T) {
 	}
 	if _, err := c.ShouldRateLimit(t.Context(), &pb.RateLimitRequest{Domain: "shop", Descriptors: []*ratelimit.RateLimitDescriptor{refund()}}); status.Code(err) != codes.Unavailable {
 		t.Errorf("a refund alone: %v", err)
+	}
+}
+
+// leftRefund is a limiter whose refunds take until the call has ended.
+type leftRefund struct{ rls.Limiter }
+
+func (leftRefund) Refund(ctx context.Context, _ *fluxgate.Request) (fluxgate.Decision, error) {
+	<-ctx.Done()
+	return fluxgate.Decision{}, ctx.Err()
+}
+
+// What a call has taken that ends while its refunds are made is withdrawn.
+func TestService_EndsWhileRefunding(t *testing.T) {
+	withdrawn := make(chan *fluxgate.Decision, 1)
+	c := newClient(t, func(c *rls.Config) {
+		c.Limiter = leftRefund{c.Limiter}
+		c.Withdraw = func(_ context.Context, all ...*fluxgate.Decision) { withdrawn <- all[0] }
+		c.Failed = func(_ context.Context, err error) { t.Errorf("the call failed: %v", err) }
+	})
+	ctx, leave := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer leave()
+	_, err := c.ShouldRateLimit(ctx, &pb.RateLimitRequest{Domain: "shop", Descriptors: []*ratelimit.RateLimitDescriptor{
+		of("remote_address", "10.0.0.1"), back(hits(1, of("bucket", "b"))),
+	}})
+	if status.Code(err) != codes.DeadlineExceeded {
+		t.Errorf("answered: %v", err)
+	}
+	if receipt := (<-withdrawn).Receipt(); receipt == nil || len(receipt.Takes) != 1 || receipt.Takes[0].Key.Rule != "per-address" {
+		t.Errorf("withdrawn: %+v", receipt)
 	}
 }
 

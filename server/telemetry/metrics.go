@@ -50,6 +50,7 @@ type Metrics struct {
 	log      *decisionLog
 	meter    *meter.Meter
 
+	withdrawn                   prometheus.Counter
 	requests, calls, warnings   *prometheus.CounterVec
 	requestSeconds, callSeconds *prometheus.HistogramVec
 }
@@ -71,6 +72,8 @@ func New(config Config) *Metrics {
 		config: config, registry: registry, create: create, log: newDecisionLog(config.Logger),
 		meter: meter.New(meter.Config{RuleSet: config.RuleSet, MaxRuleSets: config.MaxRuleSets, MaxRules: config.MaxRules}),
 	}
+	m.withdrawn = create.NewCounter(prometheus.CounterOpts{Name: "fluxgate_withdrawn_decisions_total",
+		Help: "Decisions whose callers left before the answer: what they took was given back. Failures are in fluxgate_settlements_total."})
 	m.requests = m.counters("http_requests_total", "HTTP requests by the route's pattern, method and status.", "route", "method", "code")
 	m.requestSeconds = m.histograms("http_request_duration_seconds",
 		"Time to answer an HTTP request, including waiting for tokens.", answerSeconds, "route")
@@ -104,6 +107,9 @@ func (m *Metrics) histograms(name, help string, bounds []float64, labels ...stri
 func (m *Metrics) Warned(ruleSet, result string) {
 	m.warnings.WithLabelValues(m.meter.RuleSetLabel(ruleSet), result).Inc()
 }
+
+// Withdrawn counts a decision whose caller left before the answer.
+func (m *Metrics) Withdrawn() { m.withdrawn.Inc() }
 
 // WatchAudit reports whether the audit file can be written.
 func (m *Metrics) WatchAudit(broken func() error) {

@@ -19,6 +19,22 @@ import (
 	"github.com/fluxgate/fluxgate/store"
 )
 
+// Rates of these outcomes have a value at the first of them, since they are 0 from the first decision on.
+func TestMetrics_CountedFromZero(t *testing.T) {
+	w := newWorld(t, telemetry.Config{})
+	fluxgate.Must(w.engine.Check(t.Context(), &fluxgate.Request{Path: "/none"}))
+	got := scrape(t, w.metrics)
+	for _, series := range []string{
+		`fluxgate_decisions_total{allowed="true",outcome="allowed",rule_set="api",source="store"}`,
+		`fluxgate_decisions_total{allowed="false",outcome="limited",rule_set="api",source="store"}`,
+		`fluxgate_decisions_total{allowed="false",outcome="store-failure",rule_set="api",source="none"}`,
+	} {
+		if n, ok := got[series]; !ok || n != 0 {
+			t.Errorf("%s is %v, %v", series, n, ok)
+		}
+	}
+}
+
 // Every outcome is counted.
 func TestMetrics_Outcomes(t *testing.T) {
 	w := newWorld(t, telemetry.Config{WaitSlots: 10, Version: "1.2.3"})

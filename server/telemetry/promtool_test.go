@@ -48,7 +48,7 @@ func TestPromtool_Rules(t *testing.T) {
 	}{
 		{"SUCCESS", []string{"check", "rules", deployed + "prometheus/alerts.yaml"}},
 		{"SUCCESS", []string{"check", "config", deployed + "prometheus/prometheus.yaml"}},
-		{"SUCCESS", []string{"test", "rules", deployed + "prometheus/alerts_test.yaml"}},
+		{"SUCCESS", []string{"test", "rules", deployed + "prometheus/alerts_test.yaml", deployed + "prometheus/alerts_outages_test.yaml"}},
 	} {
 		out := promtool(t, "", c.args...)
 		if !strings.Contains(out, c.want) || strings.Contains(out, "FAILED") {

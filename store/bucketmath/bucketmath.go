@@ -51,16 +51,16 @@ func Settle(t *store.Taken, state *State, actual, now int64) (s store.Settlement
 func Level(bands []store.ExactBand, state *State, now int64) (level *store.Result) {
 	var view View
 	for i := range bands {
-		b := bands[i]
-		if b.Kind != bucket.Quota && b.Kind != bucket.Window {
+		if kind := bands[i].Kind; kind != bucket.Quota && kind != bucket.Window {
 			continue
 		}
 		if level == nil {
 			state.View(bands, now, &view)
 			level = &store.Result{Now: now, Bands: make([]store.BandResult, len(bands))}
+			bands = slices.Clone(bands)
 		}
-		b.Unit = max(1, b.Unit) // 0 in a settlement of other bands: a token of these kinds is one unit
-		reportBand(&b, i, &view, bands, level)
+		bands[i].Unit = max(1, bands[i].Unit) // 0 in a settlement of other bands: a token of these kinds is one unit
+		reportBand(bands, i, &view, level)
 	}
 	return level
 }
@@ -110,15 +110,20 @@ func evaluateDebit(d *store.Demand, view *View, result *store.Result) {
 		result.Status = store.TooCostly
 		return
 	}
-	for i := range d.Bands {
-		if d.Overdraft {
-			wait(result, i, view.PositiveAfter(d.Bands, i))
-		} else {
-			wait(result, i, view.OverFor(d.Bands, i, d.Cost))
-		}
+	if d.Overdraft {
+		evaluateOverdraft(d, view, result)
+	} else {
+		wait(result, 0, view.OverFor(d.Bands, 0, d.Cost))
 	}
 	if result.Wait > 0 {
 		result.Status = store.Rejected
+	}
+}
+
+// evaluateOverdraft notes how long each band makes an overdraft wait.
+func evaluateOverdraft(d *store.Demand, view *View, result *store.Result) {
+	for i := range d.Bands {
+		wait(result, i, view.PositiveAfter(d.Bands, i))
 	}
 }
 
@@ -129,10 +134,14 @@ func wait(result *store.Result, band int, micros int64) {
 }
 
 // Take takes what was granted from the view, and an overdraft whatever the
-// outcome is. It reports whether that changed the view.
+// outcome is. A rejected overdraft waits for its own debit too. It reports whether that
+// changed the view.
 func Take(d *store.Demand, view *View, result *store.Result) (changed bool) {
 	if d.Overdraft || d.CountsRefused() && result.Granted > 0 {
 		_, changed = view.Overdraw(d.Bands, d.Cost)
+		if d.Overdraft && result.Status == store.Rejected { // its own debit makes the next one wait too
+			evaluateOverdraft(d, view, result)
+		}
 		return changed
 	}
 	if result.Granted > 0 {
@@ -144,12 +153,13 @@ func Take(d *store.Demand, view *View, result *store.Result) (changed bool) {
 // Report writes the remaining tokens into the result.
 func Report(bands []store.ExactBand, view *View, result *store.Result) {
 	for i := range bands {
-		reportBand(&bands[i], i, view, bands, result)
+		reportBand(bands, i, view, result)
 	}
 }
 
-func reportBand(b *store.ExactBand, i int, view *View, bands []store.ExactBand, result *store.Result) {
-	result.Bands[i].Remaining = b.Remaining(view.Levels[i])
-	result.Bands[i].Owed = b.Owed(view.Levels[i])
+func reportBand(bands []store.ExactBand, i int, view *View, result *store.Result) {
+	result.Bands[i].Remaining = bands[i].Remaining(view.Levels[i])
+	result.Bands[i].Owed = bands[i].Owed(view.Levels[i])
+	result.Bands[i].MoreAfter = time.Duration(view.MoreAfterOf(bands, i)) * time.Microsecond
 	result.Bands[i].FullAfter = time.Duration(view.FullAfterOf(bands, i)) * time.Microsecond
 }

@@ -27,6 +27,9 @@
 // a slice. The next slice is requested when a quarter of the last is left. A slice is
 // requested once: if the answer is lost, the slice is lost.
 //
+// While the shortest round trip to the store is above [MaxRoundTrip], no slices are taken, and the
+// store decides every request that is not rejected from memory.
+//
 // Slices are for many requests of low cost. The store decides costs above a quarter of the
 // largest slice. A slice must be enough for four requests like the one that requests it. A
 // request makes the next slice larger, by a quarter at most, if it is admitted or costs no

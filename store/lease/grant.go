@@ -95,8 +95,7 @@ func (l *lease) write(p *part, now time.Time, result *store.Result) {
 			band.Wait = result.Wait
 		}
 		band.Remaining = min(d.Bands[i].Capacity, band.Remaining+held)
-		band.FullAfter = max(0, band.FullAfter-passed)
-		result.Bands[i] = band
+		result.Bands[i] = aged(band, passed)
 	}
 }
 

@@ -35,6 +35,10 @@ const (
 	// requestsPerSlice is the number of requests of one cost that a slice has to be enough
 	// for: what is less than the cost of the next request is lost.
 	requestsPerSlice = 4
+	// MaxRoundTrip is the longest round trip to the store with which slices are taken. A slice
+	// that is on the way for longer is spent for less than half of its time, or arrives when it
+	// has ended, while requests wait for it.
+	MaxRoundTrip = (Time - margin) / 2
 	// epoch is for how long demand is counted. A slice covers the demand of three quarters of it.
 	epoch = 100 * time.Millisecond
 )

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"reflect"
 	"sync"
 	"sync/atomic"
@@ -143,7 +142,7 @@ func TestLease_Result(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 		got := f.take(s, d).Results[0]
 		want := store.Result{Source: store.FromLease, Granted: 1, Now: start.Add(time.Millisecond).UnixMicro(), Bands: []store.BandResult{
-			{Remaining: large.Capacity - 2, FullAfter: 43 * time.Millisecond},
+			{Remaining: large.Capacity - 2, MoreAfter: time.Microsecond, FullAfter: 43 * time.Millisecond},
 		}}
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%+v, want %+v", got, want)
@@ -285,7 +284,7 @@ func TestLease_HostileCost(t *testing.T) {
 	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
 		s, d := gateway(), demand("a", 1, large)
 		hostile := d
-		hostile.Cost = math.MaxInt64
+		hostile.Cost = store.MaxCost
 		for range 500 {
 			if r := f.take(s, hostile).Results[0]; r.Status != store.TooCostly || r.Source != store.FromStore {
 				t.Fatalf("a cost of %d: %+v", hostile.Cost, r)

@@ -33,6 +33,8 @@ func (s *Store) FromMemory(d *store.Demand) string {
 func (s *Store) whyNotLeased(d *store.Demand) string {
 	most, gateways := capacity(d.Bands), max(1, s.Gateways())
 	switch {
+	case s.journeys.far():
+		return fmt.Sprintf("Redis answers after %v, above %v", s.journeys.recent().Round(time.Millisecond), MaxRoundTrip)
 	case d.MaxWait > 0:
 		return "requests wait for tokens"
 	case !leasable(d):

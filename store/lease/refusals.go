@@ -110,9 +110,17 @@ func (known *refusal) write(d *store.Demand, now time.Time, result *store.Result
 		if band.Wait = max(0, band.Wait-passed); known.result.Bands[j].Wait == known.result.Wait || result.Status == store.TooCostly {
 			band.Wait = result.Wait
 		}
-		band.FullAfter = max(0, band.FullAfter-passed)
-		result.Bands[j] = band
+		result.Bands[j] = aged(band, passed)
 	}
+}
+
+// aged is the state of a band some time later. More tokens may have come back than it says.
+func aged(band store.BandResult, passed time.Duration) store.BandResult {
+	band.FullAfter = max(0, band.FullAfter-passed)
+	if band.MoreAfter > 0 {
+		band.MoreAfter = max(time.Microsecond, band.MoreAfter-passed)
+	}
+	return band
 }
 
 // note keeps the refusals of a call that was sent then, and drops those of buckets that

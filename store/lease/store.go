@@ -30,6 +30,7 @@ type Store struct {
 	refusals refusals
 	leases   *leases
 	counts   counts
+	journeys journeys
 
 	mu     sync.Mutex
 	closed bool
@@ -129,6 +130,15 @@ func (s *Store) Close() error {
 		_, _ = s.Store.Settle(ctx, part, part.Same(0)) // what does not come back refills
 	}
 	return s.Store.Close()
+}
+
+// Unsent returns how many settlements of the wrapped store itself wait until a server is available,
+// and how many are lost.
+func (s *Store) Unsent() (waiting, lost int64) {
+	if wrapped, ok := s.Store.(interface{ Unsent() (waiting, lost int64) }); ok {
+		return wrapped.Unsent()
+	}
+	return 0, 0
 }
 
 // Settle implements [store.Store].

@@ -39,6 +39,9 @@ func (s *Store) Take(ctx context.Context, demands []store.Demand, out *store.Out
 	if ctx.Err() != nil || store.CheckDemands(demands) != nil {
 		return s.Store.Take(ctx, demands, out) // returns the error
 	}
+	if len(demands) > 0 && demands[0].DebitOnly {
+		return s.Store.Take(ctx, demands, out) // memory has nothing to debit
+	}
 	now, generation := s.now(), s.refusals.current()
 	ended, refused := s.refuseFromMemory(now, demands, out)
 	if refused {
@@ -61,6 +64,9 @@ func (s *Store) Take(ctx context.Context, demands []store.Demand, out *store.Out
 	default:
 		if err = s.Store.Take(ctx, demands, out); err == nil {
 			s.refusals.note(now, generation, demands, out)
+			if s.journeys.far() { // it may come closer
+				s.journeys.note(now, s.now())
+			}
 		}
 	}
 	c.notifyLeases(out, err)
@@ -146,10 +152,13 @@ func (s *Store) lastRefusal(d *store.Demand, joint bool, now time.Time) *refusal
 func (s *Store) plan(ctx context.Context, c *call) error {
 	c.parts, c.asked, c.epoch = c.parts[:0], c.asked[:0], s.leases.epoch(c.now)
 	c.leased, c.paused = false, false
-	asks, waits := false, 0
+	asks, waits, far := false, 0, s.journeys.far()
 	for i := range c.demands {
 		d := &c.demands[i]
-		l := s.leases.of(d, c.now, c.generation)
+		var l *lease
+		if !far {
+			l = s.leases.of(d, c.now, c.generation)
+		}
 		c.parts = append(c.parts, part{demand: d, lease: l, joint: len(c.demands) > 1})
 		if l == nil {
 			continue
@@ -210,10 +219,12 @@ func (s *Store) takeRest(ctx context.Context, c *call, out *store.Outcome) error
 	if len(c.asked) == 0 {
 		s.counts.spent.Add(1)
 	} else {
+		sent := s.now()
 		if err := s.Store.Take(ctx, c.asked, &c.answer); err != nil {
 			c.undo(err)
 			return err
 		}
+		s.journeys.note(sent, s.now())
 		s.refusals.note(c.now, c.generation, c.asked, &c.answer)
 	}
 	c.merge(out)
@@ -322,6 +333,7 @@ func (s *Store) askAhead(l *lease, tokens int64) {
 			l.failed(sent, err)
 			return
 		}
+		s.journeys.note(sent, s.now())
 		if out.Results[0].Granted > 0 {
 			s.refusals.drop(l.key.ID)
 		}

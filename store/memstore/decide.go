@@ -77,7 +77,7 @@ func (s *Store) decideOn(lookups []lookup, demands []store.Demand, out *store.Ou
 		added = added || w.entry == nil
 		full := now
 		for j := range result.Bands {
-			full = max(full, now+result.Bands[j].FullAfter.Microseconds())
+			full = max(full, now+w.view.ForgottenAfter(d.Bands, j))
 		}
 		w.shard.write(w.entry, w.id, &d.Key, d.Bands, &w.view, full)
 	}

@@ -30,8 +30,8 @@ func (s *Store) SetLevel(d *store.Demand, r *store.Result) {
 	for i := range d.Bands {
 		after := r.Bands[i].FullAfter.Microseconds()
 		view.SetUsed(d.Bands, i, held, d.Bands[i].Capacity-r.Bands[i].Remaining+r.Bands[i].Owed, after)
-		if d.Bands[i].Kind == bucket.Concurrency {
-			after = view.FullAfterOf(d.Bands, i)
+		if d.Bands[i].Kind != bucket.TokenBucket {
+			after = view.ForgottenAfter(d.Bands, i)
 		}
 		full = max(full, after)
 	}

@@ -17,12 +17,14 @@ var errAnswer = errors.New("the server's answer does not fit the call")
 // packedReader reads what the script packed: an answer, or a value in it.
 type packedReader struct {
 	rest string
-	bad  bool
+	bad  bool // something was read that cannot be there
+	// short means that the end was reached too early: nothing that follows is known.
+	short bool
 }
 
 func (a *packedReader) take(n int) string {
 	if len(a.rest) < n {
-		a.bad = true
+		a.bad, a.short = true, true
 		a.rest = ""
 		return string(make([]byte, n))
 	}
@@ -86,58 +88,76 @@ func (a *packedReader) value(state *bucket.State) (of int64) {
 	return version
 }
 
-// read gives the requests of a call their answers.
+// read gives the requests of a call their answers. A number that the script cannot have given
+// fails its own request only, with an [errAnswer]: all fields have a known length. If the answer is too short, the
+// requests fail whose answers are missing.
 func (c *scriptCall) read(reply string) (rest string, err error) {
 	a := packedReader{rest: reply}
 	now := a.number()
-	for _, r := range c.batch {
-		if r.op == opSettle {
-			continue
-		}
-		r.now = now
-		r.admitted = a.byte() == 1
-		r.statuses, r.levels, r.states, r.slots, r.unreadable = r.statuses[:0], r.levels[:0], r.states[:0], r.slots[:0], false
-		for i := range r.demands {
-			status, first := a.status(), len(r.levels)
-			r.statuses = append(r.statuses, status)
-			if isMixed(r.demands[i].Bands) {
-				n := len(r.states)
-				r.states = slices.Grow(r.states, 1)[:n+1]
-				version := a.value(&r.states[n])
-				if slotBand(r.demands[i].Bands) >= 0 {
-					r.slots = append(r.slots, a.level(), a.level())
-				}
-				if status == store.Unavailable {
-					r.unreadable, r.version = true, version
-				}
-				continue
-			}
-			for range r.demands[i].Bands {
-				r.levels = append(r.levels, a.level())
-			}
-			if status == store.Unavailable {
-				r.unreadable, r.version = true, r.levels[first]
-			}
-		}
-	}
-	for _, r := range c.batch {
-		if r.op != opSettle {
-			continue
-		}
-		r.now, r.tokens, r.settled = now, r.tokens[:0], make([]*store.Result, len(r.takes))
-		for i := range r.takes {
-			r.tokens = append(r.tokens, a.number())
-			if r.reportsLevel(i) {
-				var state bucket.State // empty if it cannot be read
-				a.value(&state)
-				r.settled[i] = bucketmath.Level(r.takes[i].Bands, &state, now)
-			}
-		}
-	}
 	if a.bad {
 		return "", errAnswer
 	}
+	short := false
+	for _, settles := range [...]bool{false, true} {
+		for _, r := range c.batch {
+			if (r.op == opSettle) != settles {
+				continue
+			}
+			r.now, r.spoiled = now, false
+			if settles {
+				r.readSettlements(&a)
+			} else {
+				r.readDecision(&a)
+			}
+			short = short || a.short
+			r.spoiled, a.bad = a.bad, short
+		}
+	}
+	if short {
+		return "", nil
+	}
 	return a.rest, nil
+}
+
+// readDecision reads the answer to a take or a peek.
+func (r *shardRequest) readDecision(a *packedReader) {
+	r.admitted = a.byte() == 1
+	r.statuses, r.levels, r.states, r.slots, r.unreadable = r.statuses[:0], r.levels[:0], r.states[:0], r.slots[:0], false
+	for i := range r.demands {
+		status, first := a.status(), len(r.levels)
+		r.statuses = append(r.statuses, status)
+		if isMixed(r.demands[i].Bands) {
+			n := len(r.states)
+			r.states = slices.Grow(r.states, 1)[:n+1]
+			version := a.value(&r.states[n])
+			if slotBand(r.demands[i].Bands) >= 0 {
+				r.slots = append(r.slots, a.level(), a.level(), a.level())
+			}
+			if status == store.Unavailable {
+				r.unreadable, r.version = true, version
+			}
+			continue
+		}
+		for range r.demands[i].Bands {
+			r.levels = append(r.levels, a.level())
+		}
+		if status == store.Unavailable {
+			r.unreadable, r.version = true, r.levels[first]
+		}
+	}
+}
+
+// readSettlements reads the answer to a settlement.
+func (r *shardRequest) readSettlements(a *packedReader) {
+	r.tokens, r.settled = r.tokens[:0], make([]*store.Result, len(r.takes))
+	for i := range r.takes {
+		r.tokens = append(r.tokens, a.number())
+		if r.reportsLevel(i) {
+			var state bucket.State // empty if it cannot be read
+			a.value(&state)
+			r.settled[i] = bucketmath.Level(r.takes[i].Bands, &state, r.now)
+		}
+	}
 }
 
 // fill writes the answer into an outcome, each demand at the place that
@@ -156,9 +176,8 @@ func (r *shardRequest) fill(out *store.Outcome, places []int) {
 			states[0].View(d.Bands, r.now, &view)
 			r.steps, states = view.Steps, states[1:]
 			if at := slotBand(d.Bands); at >= 0 {
-				view.Levels[at], view.Steps[at].First = slots[0], slots[1]
-				view.Steps[at].Last = r.now + d.Bands[at].Period.Microseconds()
-				slots = slots[2:]
+				view.Levels[at], view.Steps[at].First, view.Steps[at].Last = slots[0], slots[1], slots[2]
+				slots = slots[3:]
 			}
 		} else {
 			copy(view.Levels[:], levels[:len(d.Bands)])

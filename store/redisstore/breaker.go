@@ -206,14 +206,19 @@ func (q *nodeQueue) newOutage(since time.Time, cause error) *outage {
 
 // probeUntilClosed probes the node until it answers or has left the cluster.
 func (q *nodeQueue) probeUntilClosed(life context.Context, pause time.Duration, log bool) {
+	patience := q.connectTimeout()
+	longest := max(patience, connectTimeouts*q.store.config.Timeout)
 	for q.store.nodes.has(q) {
 		if background.Sleep(life, pause/2+rand.N(pause)) != nil { //nolint:gosec // jitter, not a secret
 			return
 		}
-		client, err := q.probe(life)
+		client, err := q.probe(life, patience)
 		if err == nil {
 			q.close(life, client, log)
 			return
+		}
+		if isTimeout(err) {
+			patience = min(2*patience, longest)
 		}
 		q.mu.Lock()
 		since := q.breaker.outage.since
@@ -267,9 +272,9 @@ func (q *nodeQueue) close(life context.Context, client *redis.Client, log bool) 
 
 // probe returns a client with connections to the node, or an error if the node
 // would not run a decision in time.
-func (q *nodeQueue) probe(life context.Context) (*redis.Client, error) {
+func (q *nodeQueue) probe(life context.Context, patience time.Duration) (*redis.Client, error) {
 	client := q.store.nodes.target.connect(q.addr, q.store.config)
-	if err := q.connect(life, client); err != nil {
+	if err := q.connect(life, client, patience); err != nil {
 		_ = client.Close()
 		return nil, err
 	}
@@ -298,9 +303,9 @@ func isAnswer(err error) bool {
 // connect opens the connections that calls need: a few, or on a slow network as
 // many as there can be calls in flight, because a call that had to open its own
 // would be late. Connecting may take longer than a call, which it tries too.
-func (q *nodeQueue) connect(life context.Context, client *redis.Client) error {
+func (q *nodeQueue) connect(life context.Context, client *redis.Client, patience time.Duration) error {
 	timeout := q.store.config.Timeout
-	ctx, cancel := context.WithTimeout(life, q.connectTimeout())
+	ctx, cancel := context.WithTimeout(life, patience)
 	defer cancel()
 	if err := q.openConnections(ctx, client, eagerCalls); err != nil {
 		return err
@@ -327,11 +332,19 @@ func (q *nodeQueue) connect(life context.Context, client *redis.Client) error {
 	return nil
 }
 
-// connectTimeout bounds opening connections.
+// connectTrips is more round trips than it takes to open connections, with TLS, to try a call, and
+// to open more of them.
+const connectTrips = 20
+
+// connectTimeout bounds opening connections to a node as far away as the last one that answered.
 func (q *nodeQueue) connectTimeout() time.Duration {
 	timeout := q.store.config.Timeout
-	return max(timeout, min(5*timeout, time.Second))
+	return max(timeout, min(connectTimeouts*timeout, time.Second), connectTrips*time.Duration(q.store.roundTrip.Load()))
 }
+
+// connectTimeouts is how many timeouts a probe has at least after others had too little time. A
+// node that is further away than the last one would never be reached otherwise.
+const connectTimeouts = 5
 
 // slow is the round trip from which on connections are opened ahead.
 func (q *nodeQueue) slow() time.Duration { return q.store.config.Timeout / 8 }

@@ -166,6 +166,36 @@ func TestBreaker_SlowNetwork(t *testing.T) {
 	}
 }
 
+// A server that is far away is used again after an outage, however far, and also if it was near
+// before the outage.
+func TestBreaker_FarServer(t *testing.T) {
+	const timeout = time.Second
+	for _, c := range []struct{ before, after int }{{50, 50}, {100, 100}, {200, 200}, {0, 200}, {400, 400}} {
+		before, after := time.Duration(c.before)*time.Millisecond, time.Duration(c.after)*time.Millisecond
+		t.Run(fmt.Sprintf("%v, then %v", before, after), func(t *testing.T) {
+			t.Parallel()
+			srv := testenv.StartStandalone(t, testenv.Config{})
+			proxy := testenv.StartProxy(t, srv.Addr())
+			tr := newTrial(t, "redis://"+proxy.Addr(), Config{Timeout: timeout}, srv)
+			d := tr.demand(ample)
+			proxy.SetLatency(before/2, before/2)
+			for range 10 {
+				tr.takeEventually(d)
+			}
+			proxy.Refuse()
+			proxy.Cut()
+			until(t, "the breaker opens", func() bool {
+				_, _ = tr.take(d)
+				return tr.nodes.queue(0).outage() != nil
+			})
+			proxy.SetLatency(after/2, after/2)
+			must(t, proxy.Accept())
+			until(t, "the breaker closes", func() bool { return tr.nodes.queue(0).outage() == nil })
+			tr.takeEventually(d)
+		})
+	}
+}
+
 // On a network that takes half of the deadline, no decision fails and no connection
 // is opened for every call.
 func TestPool_SlowNetwork(t *testing.T) {

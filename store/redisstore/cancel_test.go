@@ -212,7 +212,7 @@ func leaveFrozenShard(tr clusterTrial) {
 
 	ctx, cancel := context.WithCancel(tr.Context())
 	demands := []store.Demand{here, there}
-	parts := tr.split(demands, false)
+	parts := tr.split(demands)
 	left := make(chan struct{})
 	go func() {
 		var out store.Outcome
@@ -220,7 +220,7 @@ func leaveFrozenShard(tr clusterTrial) {
 		if !errors.Is(err, context.Canceled) {
 			tr.Errorf("a caller that left got %v", err)
 		}
-		tr.withdraw(ctx, asked, time.Now().Add(10*time.Second))
+		tr.withdraw(ctx, time.Now().Add(10*time.Second), asked)
 		close(left)
 	}()
 	until(tr, "the living shard has taken", func() bool { return tr.taken(here) == 2*cost })

@@ -111,7 +111,8 @@ func sign(key []byte, message string) []byte {
 
 // exchange writes missing fields and reads all fields, atomically: two gateways
 // that start together and disagree must not each write a part. It reports
-// whether all of it was missing.
+// whether all of it was missing. With the answer comes the time of the server, so that its
+// clock is known before the first decision, and after a time without decisions.
 func (f *fleetState) exchange(ctx context.Context) (found map[string]string, missing bool, err error) {
 	name := f.store.names.fleet()
 	own := make([]any, 0, 2*len(f.own))
@@ -124,10 +125,13 @@ func (f *fleetState) exchange(ctx context.Context) (found map[string]string, mis
 	if err != nil {
 		return nil, false, err
 	}
-	if len(reply) != 2 {
+	if len(reply) != 3 {
 		return nil, false, fmt.Errorf("a reply of %d parts", len(reply))
 	}
 	written, _ := reply[0].(int64)
+	if now, ok := reply[2].(int64); ok && f.store.config.clock == nil {
+		f.store.clock.Report(now)
+	}
 	pairs, _ := reply[1].([]any)
 	found = make(map[string]string, len(pairs)/2)
 	for i := 0; i+1 < len(pairs); i += 2 {

@@ -26,6 +26,8 @@ const (
 	maxGateways = 1_000
 	// beatsMissed is how many heartbeats a gateway may miss.
 	beatsMissed = 3
+	// LostShown is how long a process that ended without [Store.Leave] is in [Store.LostReports].
+	LostShown = 15 * time.Minute
 	// fewGateways write a heartbeat at every refresh of the fleet state. More of
 	// them write fewer, so that Redis has the same work: each one reads the
 	// whole record.
@@ -43,6 +45,7 @@ type heartbeat struct {
 	recent  [beatsMissed]int
 	shifted time.Time // when the first of them was begun
 	count   atomic.Int64
+	left    atomic.Bool // see [Store.Leave]
 	failed  *logthrottle.Throttle
 }
 
@@ -66,6 +69,9 @@ func (n *names) gateways() string { return n.prefix + "gateways" }
 // send writes a heartbeat, if it is time for one.
 func (h *heartbeat) send(ctx context.Context) {
 	s := h.store
+	if h.left.Load() {
+		return
+	}
 	if h.skip > 0 {
 		h.skip--
 		return
@@ -78,7 +84,7 @@ func (h *heartbeat) send(ctx context.Context) {
 	}
 	name := s.names.gateways()
 	count, err := onMaster(ctx, s.nodes, name, func(ctx context.Context, c commander) (int, error) {
-		return c.Eval(ctx, heartbeatScript, []string{name}, h.id, lasts.Milliseconds(), most).Int()
+		return c.Eval(ctx, heartbeatScript, []string{name}, h.id, lasts.Milliseconds(), most, LostShown.Milliseconds()).Int()
 	})
 	if s.work.Context().Err() != nil {
 		return // the store is closed

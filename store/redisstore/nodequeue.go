@@ -177,10 +177,9 @@ func (q *nodeQueue) cut(batch []*shardRequest) (_ []*shardRequest, keys int) {
 		n++
 		q.waiting -= len(r.keys)
 		switch {
-		case r.isAbandoned():
 		case now.After(r.deadline):
-			q.store.answer(r, errLate)
-		default:
+			q.store.answer(r, errUnsent)
+		case r.begin():
 			batch = append(batch, r)
 			keys += len(r.keys)
 		}
@@ -249,7 +248,7 @@ func (q *nodeQueue) run(m *callMemory) {
 // connectMore opens connections for a slow network. If it fails, the next call
 // tries again.
 func (q *nodeQueue) connectMore(life context.Context) {
-	if err := q.connect(life, q.client.Load()); err != nil {
+	if err := q.connect(life, q.client.Load(), q.connectTimeout()); err != nil {
 		q.mu.Lock()
 		q.connected = false
 		q.mu.Unlock()
@@ -262,11 +261,11 @@ func (q *nodeQueue) learn(outside time.Duration) {
 	outside = max(outside, time.Microsecond)
 	if q.roundTrip == 0 {
 		q.roundTrip = outside
-		return
 	}
 	// A network that became slow must be known after a few calls: until then too
 	// few are in flight, and requests wait for two round trips.
 	q.roundTrip = min(outside, q.roundTrip+q.roundTrip/2+1)
+	q.store.roundTrip.Store(int64(min(q.roundTrip, q.store.config.Timeout)))
 }
 
 // address is the node's address, if known.

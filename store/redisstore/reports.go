@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -34,20 +35,63 @@ func (s *Store) WriteReport(ctx context.Context, report []byte, lasts time.Durat
 	return nil
 }
 
-// Reports returns the reports of all processes in the fleet state by their ids, of at most
+// Leave removes this process from the fleet: it is no longer counted, and not lost when it ends.
+func (s *Store) Leave(ctx context.Context) error {
+	s.heartbeat.left.Store(true)
+	record := s.names.gateways()
+	_, err := onMaster(ctx, s.nodes, record, func(ctx context.Context, c commander) (any, error) {
+		_, err := c.Pipelined(ctx, func(p redis.Pipeliner) error { // one slot
+			p.HDel(ctx, record, s.heartbeat.id)
+			p.Del(ctx, s.names.report(s.heartbeat.id))
+			return nil
+		})
+		return nil, err
+	})
+	if err != nil {
+		return fmt.Errorf("leaving the fleet: %w", s.clean(err))
+	}
+	return nil
+}
+
+// Reports returns the reports of all live processes in the fleet state by their ids, of at most
 // 1,000 processes. Reports larger than maxBytes are left out. Their content is not
 // checked.
 func (s *Store) Reports(ctx context.Context, maxBytes int) (map[string][]byte, error) {
-	record := s.names.gateways()
-	reports, err := onMaster(ctx, s.nodes, record, func(ctx context.Context, c commander) (map[string][]byte, error) {
-		reports := map[string][]byte{}
-		ids, err := c.Eval(ctx, gatewaysScript, []string{record}, len(s.heartbeat.id), maxGateways).StringSlice()
-		if err != nil || len(ids) == 0 {
+	found, err := s.reports(ctx, maxBytes, false)
+	reports := map[string][]byte{}
+	for id, r := range found {
+		reports[id] = r.Content
+	}
+	return reports, err
+}
+
+// LostReport is the last report of a process that was lost.
+type LostReport struct {
+	Content []byte
+	// Since is how long ago it was lost, by the server's clock: its last heartbeat had ended.
+	Since time.Duration
+}
+
+// LostReports returns the last reports, as far as they are kept, of processes whose heartbeats
+// have ended in the last [LostShown] without [Store.Leave], of at most 100.
+func (s *Store) LostReports(ctx context.Context, maxBytes int) (map[string]LostReport, error) {
+	return s.reports(ctx, maxBytes, true)
+}
+
+func (s *Store) reports(ctx context.Context, maxBytes int, lost bool) (map[string]LostReport, error) {
+	record, which := s.names.gateways(), 0
+	if lost {
+		which = 1
+	}
+	reports, err := onMaster(ctx, s.nodes, record, func(ctx context.Context, c commander) (map[string]LostReport, error) {
+		reports := map[string]LostReport{}
+		ids, err := c.Eval(ctx, gatewaysScript, []string{record}, len(s.heartbeat.id), maxGateways, which).StringSlice()
+		if err != nil || len(ids) < 2 {
 			return reports, err
 		}
 		found, _ := c.Pipelined(ctx, func(p redis.Pipeliner) error {
-			for _, id := range ids {
-				p.GetRange(ctx, s.names.report(id), 0, int64(maxBytes)) // one byte more than allowed
+			for i := 0; i < len(ids); i += 2 {
+				p.GetRange(ctx, s.names.report(ids[i]), 0, int64(maxBytes)) // one byte more than allowed
 			}
 			return nil
 		}) // each command has its error
@@ -58,7 +102,8 @@ func (s *Store) Reports(ctx context.Context, maxBytes int) (map[string][]byte, e
 			case err != nil:
 				return nil, err
 			case text != "" && len(text) <= maxBytes:
-				reports[ids[i]] = []byte(text)
+				ago, _ := strconv.ParseInt(ids[2*i+1], 10, 64)
+				reports[ids[2*i]] = LostReport{Content: []byte(text), Since: time.Duration(ago) * time.Millisecond}
 			}
 		}
 		return reports, nil

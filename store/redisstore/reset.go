@@ -26,8 +26,8 @@ func (s *Store) Reset(ctx context.Context, what store.Reset) (did bool, err erro
 	switch {
 	case what.RuleSet == "":
 		return false, errors.New("resetting buckets: no rule set is named")
-	case what.Mark != "" && !rules.ValidID(what.Mark):
-		return false, fmt.Errorf("resetting buckets: invalid mark %q", what.Mark)
+	case what.Mark != "" && !rules.ValidID(what.Mark), what.After != "" && !rules.ValidID(what.After):
+		return false, fmt.Errorf("resetting buckets: invalid mark %q after %q", what.Mark, what.After)
 	case what.ID == (store.KeyID{}):
 		return s.newGeneration(ctx, &what)
 	case what.Mark != "":
@@ -76,7 +76,7 @@ func (s *Store) newGeneration(ctx context.Context, what *store.Reset) (did bool,
 	if what.Rule == "" {
 		forget = s.fleet.generations().rulesOf(what.RuleSet) // it is the later reset of all of its rules
 	}
-	return s.count(ctx, what.RuleSet, resetField(what.RuleSet, what.Rule), what.Mark, forget)
+	return s.count(ctx, what.RuleSet, resetField(what.RuleSet, what.Rule), what.Mark, what.After, forget)
 }
 
 // checkRoom returns an error if too many resets are kept for another one.
@@ -103,18 +103,18 @@ func (s *Store) forgetDeleted(ctx context.Context, what *store.Reset) error {
 	if len(gone) == 0 {
 		return nil
 	}
-	_, err := s.count(ctx, what.RuleSet, forgotField(what.RuleSet), "", gone)
+	_, err := s.count(ctx, what.RuleSet, forgotField(what.RuleSet), "", "", gone)
 	return err
 }
 
 // count gives a field of a rule set its next generation, unless the mark was
-// used before, and forgets others.
-func (s *Store) count(ctx context.Context, ruleSet, field, mark string, forget []string) (did bool, err error) {
+// used before and after is not the last one, and forgets others.
+func (s *Store) count(ctx context.Context, ruleSet, field, mark, after string, forget []string) (did bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
 	defer cancel()
 	known := s.fleet.generations()
-	args := make([]any, 0, 6+2*len(forget))
-	args = append(args, field, known[field], known.last(ruleSet), "mark/"+field, mark, s.names.resets())
+	args := make([]any, 0, 7+2*len(forget))
+	args = append(args, field, known[field], known.last(ruleSet), "mark/"+field, mark, after, s.names.resets())
 	for _, f := range forget {
 		args = append(args, f, "mark/"+f)
 	}

@@ -172,8 +172,20 @@ func (a *agreement) bands() []store.ExactBand {
 	if a.single {
 		return []store.ExactBand{a.band(1)}
 	}
+	if a.r.IntN(8) == 0 {
+		return a.manyBands()
+	}
 	bands := make([]store.ExactBand, 1+a.r.IntN(4))
 	for i, id := range a.r.Perm(6)[:len(bands)] {
+		bands[i] = a.band(uint32(id))
+	}
+	return bands
+}
+
+// manyBands are the most there can be, or one less. They are slow to compare.
+func (a *agreement) manyBands() []store.ExactBand {
+	bands := make([]store.ExactBand, bucket.MaxBands-a.r.IntN(2))
+	for i, id := range a.r.Perm(bucket.MaxBands + 4)[:len(bands)] {
 		bands[i] = a.band(uint32(id))
 	}
 	return bands
@@ -228,7 +240,9 @@ func (a *agreement) change() {
 	next := slices.Clone(a.rules[k])
 	switch a.r.IntN(5) {
 	case 0:
-		next = a.bands()
+		if next = a.bands(); len(a.rules[k]) > 4 {
+			next = a.manyBands()
+		}
 	case 4: // fewer of the same
 		next = next[:1+a.r.IntN(len(next))]
 	case 1:
@@ -288,8 +302,9 @@ func (a *agreement) draw() *shardRequest {
 	if a.r.IntN(3) == 0 {
 		count += a.r.IntN(4)
 	}
+	rejected := a.r.IntN(20) == 0
 	for _, k := range a.deal(count) {
-		d := store.Demand{Key: store.Key{Rule: a.keys[k]}, Bands: a.rules[k], Shadow: a.r.IntN(5) == 0}
+		d := store.Demand{Key: store.Key{Rule: a.keys[k]}, Bands: a.rules[k], Shadow: a.r.IntN(5) == 0, DebitOnly: rejected}
 		if a.r.IntN(8) == 0 {
 			d.Bands = a.former[k]
 		}
@@ -406,6 +421,10 @@ func (a *agreement) replay(got *shardRequest) {
 	if alternatives > 0 && over == alternatives {
 		admitted = false
 		a.done["all alternatives over"]++
+	}
+	if got.op != opPeek && got.demands[0].DebitOnly {
+		a.done["rejected before"]++
+		admitted = false
 	}
 	if !slices.Equal(statuses, got.statuses) || admitted != got.admitted || got.now != a.now {
 		a.t.Logf("%+v %+v", got.demands, views)
@@ -628,7 +647,8 @@ func agree(t *testing.T, mixed, single bool, steps int) {
 	for _, what := range append(counting,
 		"ok", "rejected", "too costly", "peek", "waited", "given back", "charged", "settled to nothing", "band change", "shadow did not fit",
 		"carried over", "carried over beyond 2^53", "clock stepped back", "clock adopted", "full again", "value compared",
-		"alone, one band", "alone, several", "granted in part", "overdrawn though rejected", "overdrawn to the largest debt", "overdrawn to nothing",
+		"rejected before", "alone, one band", "alone, several", "granted in part",
+		"overdrawn though rejected", "overdrawn to the largest debt", "overdrawn to nothing",
 	) {
 		if a.done[what] < steps/2_000 {
 			t.Errorf("%q happened %d times only", what, a.done[what])

@@ -22,16 +22,17 @@ type slotSet struct {
 }
 
 // held returns how many hold a slot, and when the first of them ends.
-func (s *slotSet) held(now int64) (count, first int64) {
+func (s *slotSet) held(now int64) (count, first, last int64) {
 	for _, until := range s.until {
 		if until > now {
 			count++
 			if first == 0 || until < first {
 				first = until
 			}
+			last = max(last, until)
 		}
 	}
-	return count, first
+	return count, first, last
 }
 
 // change follows a clock that stepped back: holders have as much time left as before.
@@ -119,14 +120,14 @@ func (h *slotHistory) replay(got *shardRequest) {
 	for i, d := range got.demands {
 		set := h.set(got.keys[i], d.Bands)
 		limit := d.Bands[slotBand(d.Bands)].Limit
-		held, first := set.held(h.now)
+		held, first, last := set.held(h.now)
 		if held < limit {
 			first = 0 // it is not looked up
 		}
-		if slots[0] != held || slots[1] != first {
-			h.t.Fatalf("demand %+v at %d: %d slots are held until %d in Lua, %d until %d here", d, h.now, slots[0], slots[1], held, first)
+		if slots[0] != held || slots[1] != first || slots[2] != last {
+			h.t.Fatalf("demand %+v at %d: %d slots are held until %d to %d in Lua, %d until %d to %d here", d, h.now, slots[0], slots[1], slots[2], held, first, last)
 		}
-		slots = slots[2:]
+		slots = slots[3:]
 		if held >= limit && d.Cost > 0 && d.Holder != (store.HolderID{}) {
 			statuses[i] = store.Rejected
 			admitted = admitted && d.Shadow
@@ -209,7 +210,7 @@ func TestScript_Slots_NoRace(t *testing.T) {
 			h.done["clock stepped back"]++
 		case 1: // the moment at which a slot ends
 			for _, set := range h.sets {
-				if _, first := set.held(h.now); first > 0 {
+				if _, first, _ := set.held(h.now); first > 0 {
 					h.now = first
 					break
 				}

@@ -115,7 +115,7 @@ func TestScript_Commands(t *testing.T) {
 			t.Errorf("%s uses %s", file, word)
 		}
 		for _, call := range luaCall.FindAllStringSubmatch(code, -1) {
-			if strings.HasPrefix(call[1], "'PUBLISH', ARGV[6], ''") { // a channel is no key
+			if strings.HasPrefix(call[1], "'PUBLISH', ARGV[7], ''") { // a channel is no key
 				used["PUBLISH"] = true
 				continue
 			}

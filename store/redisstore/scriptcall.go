@@ -2,8 +2,12 @@ package redisstore
 
 import (
 	"encoding/binary"
+	"errors"
 	"math"
+	"net"
 	"slices"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/fluxgate/fluxgate/internal/bucket"
 	"github.com/fluxgate/fluxgate/store"
@@ -31,7 +35,9 @@ type scriptCall struct {
 	answer  packed
 	settled []byte
 
-	err error // of the call
+	err     error // of the call
+	encoded bool  // for a connection, which may have got it
+	alone   bool  // no other command is written with it
 }
 
 // packed is an argument that go-redis sends as it is.
@@ -39,6 +45,30 @@ type packed []byte
 
 // MarshalBinary implements [encoding.BinaryMarshaler].
 func (p *packed) MarshalBinary() ([]byte, error) { return *p, nil }
+
+// lastArg is the last argument of a call. go-redis encodes arguments when it has a connection for
+// them: until then the call was not sent.
+type lastArg scriptCall
+
+// MarshalBinary implements [encoding.BinaryMarshaler].
+func (a *lastArg) MarshalBinary() ([]byte, error) {
+	a.encoded = true
+	return a.answer, nil
+}
+
+// resultOf classifies the error of the call. Without a connection it did not run. Nor did it if a
+// write failed: then the end of the command was not sent, and Redis runs whole commands only.
+func (c *scriptCall) resultOf(err error) callResult {
+	result := resultOf(err)
+	if result != mayHaveRun || err == nil || errors.Is(err, redis.ErrClosed) {
+		return result
+	}
+	var op *net.OpError
+	if !c.encoded || c.alone && errors.As(err, &op) && op.Op == "write" {
+		return notReached
+	}
+	return result
+}
 
 // bandList identifies a list of bands by its address: all demands of a rule share one list.
 type bandList struct {
@@ -67,7 +97,7 @@ func (c *scriptCall) build(now int64) {
 	}
 	clear(c.keys)
 	clear(c.lists)
-	c.mixed = false
+	c.mixed, c.encoded = false, false
 	c.args, c.names = append(c.args[:0], "EVALSHA", &decideSHA, &c.count), c.names[:0]
 	c.holders, c.requests, c.demands, c.settlements = c.holders[:0], c.requests[:0], c.demands[:0], c.settlements[:0]
 	c.answer, c.settled = append(c.answer[:0], "<d"...), c.settled[:0]
@@ -104,7 +134,7 @@ func (c *scriptCall) build(now int64) {
 		}
 	}
 	c.count = len(c.names)
-	c.args = append(c.args, &c.body, &c.answer)
+	c.args = append(c.args, &c.body, (*lastArg)(c))
 }
 
 // The bytes of a holder and of a request in their sections.
@@ -147,7 +177,7 @@ func (c *scriptCall) addDemands(r *shardRequest, before int) {
 		if isMixed(d.Bands) {
 			c.answer = append(c.answer, "I2c0"...)
 			if slotBand(d.Bands) >= 0 {
-				c.answer = append(c.answer, "dd"...)
+				c.answer = append(c.answer, "ddd"...)
 			}
 			continue
 		}
@@ -158,7 +188,7 @@ func (c *scriptCall) addDemands(r *shardRequest, before int) {
 }
 
 // aloneOp returns the operation of a take that shares no key with other requests of the call.
-// The script is faster for such takes.
+// The script is faster for most such takes.
 func aloneOp(demands []store.Demand) byte {
 	mixed, quotas := false, 0
 	for i := range demands {
@@ -169,6 +199,8 @@ func aloneOp(demands []store.Demand) byte {
 		}
 	}
 	switch {
+	case demands[0].DebitOnly:
+		return opDebit
 	case !mixed:
 		return opTakeAlone
 	case quotas == len(demands) || len(demands) == 1 && len(demands[0].Bands) == 1:

@@ -34,6 +34,7 @@ func (q *nodeQueue) send(m *callMemory) (all bool) {
 	client, scripts := q.client.Load(), q.scripts.Load()
 	for _, c := range groups {
 		c.build(q.store.now())
+		c.alone = len(groups) == 1 && !c.batch[0].asking
 		commands = append(commands, redis.NewStringCmd(ctx, c.args...))
 	}
 	m.groups, m.commands = groups, commands
@@ -122,7 +123,7 @@ func one(ctx context.Context, client *redis.Client, c *scriptCall, args []any) (
 // deliver gives the requests of a call their result: the answer, another try
 // elsewhere, or the error.
 func (q *nodeQueue) deliver(c *scriptCall, err error) {
-	result := resultOf(err)
+	result := c.resultOf(err)
 	if countsAsFailure(err) {
 		q.store.nodes.refreshSoon() // the shard may have another node by now
 	}
@@ -130,10 +131,12 @@ func (q *nodeQueue) deliver(c *scriptCall, err error) {
 	for _, r := range c.batch {
 		r.asking = false
 		var unreadable error
-		if err == nil && r.unreadable {
+		if err == nil && r.unreadable && !r.spoiled {
 			unreadable = q.store.foundUnreadable(r.version)
 		}
 		switch {
+		case err == nil && r.spoiled:
+			q.store.answer(r, fmt.Errorf("%w: %w", ErrUnavailable, errAnswer))
 		case unreadable != nil && r.nothingReadable():
 			q.store.answer(r, unreadable)
 		case err == nil:

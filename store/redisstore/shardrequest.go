@@ -18,6 +18,7 @@ const (
 	opSettle    = 3 // has a section of its own
 	opCharge    = 4 // a take that is sent before others: the script does not know it
 	opTakeKind  = 5 // opTakeAlone of one band that is no token bucket, or of one quota of each key
+	opDebit     = 6 // a take of a request that is rejected already
 )
 
 // shardRequest is one request to one shard. It owns its memory, since its
@@ -52,6 +53,7 @@ type shardRequest struct {
 	// version what it calls itself.
 	unreadable bool
 	version    int64
+	spoiled    bool // the answer cannot be read, although those to other requests can
 	err        error
 
 	state atomic.Int32
@@ -98,20 +100,46 @@ func (r *shardRequest) nothingReadable() bool {
 	return r.unreadable
 }
 
-// The states of a request: the goroutine that changes it from pending handles
-// its answer.
+// The states of a request. It is in a queue or waits for its next try, or a call has it, until
+// it is answered or its caller leaves: the goroutine that changes the state handles the answer.
 const (
-	pending int32 = iota
+	queued int32 = iota
+	sent
 	answered
-	abandoned
+	withdrawn // its caller has left before it was sent: it never is
+	abandoned // its caller has left while a call had it, and does not know whether that runs
 )
 
-// shardRequests are used again by callers that were answered: each would otherwise be
-// half a dozen allocations for every decision.
-var shardRequests = sync.Pool{New: func() any { return &shardRequest{done: make(chan struct{}, 1), timer: time.NewTimer(0)} }}
+// requestPool has requests whose callers were answered, to be used again: each would otherwise be half
+// a dozen allocations for every decision. Each store has its own, since a request has a channel and a
+// timer, which tests on virtual time must not share.
+type requestPool struct{ pool sync.Pool }
+
+func (p *requestPool) get(op byte, shard int, deadline time.Time) *shardRequest {
+	if r, ok := p.pool.Get().(*shardRequest); ok {
+		return r.reuse(op, shard, deadline)
+	}
+	return newShardRequest(op, shard, deadline)
+}
+
+// put returns a request to the pool. Only its caller may call it, after the answer, when no other
+// goroutine has the request.
+func (p *requestPool) put(r *shardRequest) {
+	clear(r.keys)
+	clear(r.demands)
+	*r = shardRequest{
+		keys: r.keys[:0], names: r.names[:0], demands: r.demands[:0], statuses: r.statuses[:0], levels: r.levels[:0],
+		states: r.states[:0], steps: r.steps, done: r.done, timer: r.timer,
+	}
+	p.pool.Put(r)
+}
 
 func newShardRequest(op byte, shard int, deadline time.Time) *shardRequest {
-	r := shardRequests.Get().(*shardRequest)
+	r := &shardRequest{done: make(chan struct{}, 1), timer: time.NewTimer(0)}
+	return r.reuse(op, shard, deadline)
+}
+
+func (r *shardRequest) reuse(op byte, shard int, deadline time.Time) *shardRequest {
 	r.op, r.shard, r.deadline, r.charge = op, shard, deadline, op == opCharge
 	if r.charge {
 		r.op = opTake
@@ -119,32 +147,39 @@ func newShardRequest(op byte, shard int, deadline time.Time) *shardRequest {
 	return r
 }
 
-// recycle returns a request to the pool. Only its caller may call it, after the
-// answer, when no other goroutine has the request.
-func (r *shardRequest) recycle() {
-	clear(r.keys)
-	clear(r.demands)
-	*r = shardRequest{
-		keys: r.keys[:0], names: r.names[:0], demands: r.demands[:0], statuses: r.statuses[:0], levels: r.levels[:0],
-		states: r.states[:0], steps: r.steps, done: r.done, timer: r.timer,
-	}
-	shardRequests.Put(r)
-}
-
 // finish passes the answer to the caller, or reports that it has left.
 func (r *shardRequest) finish(err error) (callerLeft bool) {
 	r.err = err
-	if !r.state.CompareAndSwap(pending, answered) {
+	if !r.state.CompareAndSwap(sent, answered) && !r.state.CompareAndSwap(queued, answered) {
 		return true
 	}
 	r.done <- struct{}{}
 	return false
 }
 
-// abandon lets the caller leave. It fails if the answer has come.
-func (r *shardRequest) abandon() bool { return r.state.CompareAndSwap(pending, abandoned) }
+// begin notes that a call has the request. It fails if its caller has left.
+func (r *shardRequest) begin() bool { return r.state.CompareAndSwap(queued, sent) }
 
-func (r *shardRequest) isAbandoned() bool { return r.state.Load() == abandoned }
+// rejoin notes that the call did not run. It fails if the caller has left.
+func (r *shardRequest) rejoin() bool {
+	return r.state.CompareAndSwap(sent, queued) || r.state.Load() == queued
+}
+
+// leave lets the caller leave, and reports whether the request was never sent and will not be. It fails
+// if the answer has come.
+func (r *shardRequest) leave() (never, ok bool) {
+	for {
+		if r.state.CompareAndSwap(queued, withdrawn) {
+			return true, true
+		}
+		if r.state.CompareAndSwap(sent, abandoned) {
+			return false, true
+		}
+		if r.state.Load() == answered {
+			return false, false
+		}
+	}
+}
 
 // withdrawal is what must be given back if the request is rejected.
 func (r *shardRequest) withdrawal() store.Takes {

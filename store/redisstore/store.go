@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -13,6 +15,7 @@ import (
 	"github.com/fluxgate/fluxgate/internal/background"
 	"github.com/fluxgate/fluxgate/internal/logthrottle"
 	_ "github.com/fluxgate/fluxgate/internal/redislog" // bounds what go-redis logs
+	"github.com/fluxgate/fluxgate/internal/unsent"
 	"github.com/fluxgate/fluxgate/store"
 )
 
@@ -31,13 +34,20 @@ type Store struct {
 	eager, most int
 
 	clock store.Clock // of Redis
+	// roundTrip is that of the network as it was learned last, in nanoseconds: about that of
+	// servers that have not answered yet.
+	roundTrip atomic.Int64
 
-	notGivenBack *logthrottle.Throttle // bounds the log lines about it
+	requests requestPool
+
+	unsent       *unsent.Queue         // of the settlements for which no caller waits
+	notGivenBack *logthrottle.Throttle // bounds the log lines about those that are lost
 	noNode       *logthrottle.Throttle // and those about shards without a server
 
 	unreadable, dropped recentError // states of buckets, and warnings
 
-	work *background.Group
+	work   *background.Group
+	closed atomic.Bool // nothing is sent any more
 }
 
 var _ store.Store = (*Store)(nil)
@@ -87,9 +97,11 @@ func open(ctx context.Context, target target, config Config) (*Store, error) {
 		notGivenBack: logthrottle.New(time.Second), noNode: logthrottle.New(failureLines),
 		unreadable: newRecentError(), dropped: newRecentError(),
 	}
+	s.unsent = unsent.New(s.Settle, s.lostOwn)
 	if config.clock != nil {
 		// The times that tests pass in must arrive in the order they were read.
 		s.eager, s.most = 1, 1
+		s.clock.Report(config.clock())
 	}
 	if s.nodes, err = newTopology(ctx, s, target); err != nil {
 		_ = s.Close()
@@ -107,7 +119,7 @@ func open(ctx context.Context, target target, config Config) (*Store, error) {
 		s.work.Go(s.nodes.followCredentials)
 	}
 	for _, q := range s.nodes.known() {
-		s.work.Go(func(life context.Context) { _ = q.connect(life, q.client.Load()) }) // calls show what is wrong
+		s.work.Go(func(life context.Context) { _ = q.connect(life, q.client.Load(), q.connectTimeout()) }) // calls show what is wrong
 	}
 	return s, nil
 }
@@ -139,10 +151,14 @@ func (s *Store) FromMemory(*store.Demand) string { return "" }
 // Salt implements [store.Store].
 func (s *Store) Salt() []byte { return s.fleet.salt }
 
-// Close ends the store's connections. Calls in flight fail.
+// Close ends the store's connections. Calls in flight fail, and later ones with [store.ErrClosed].
 func (s *Store) Close() error {
+	s.closed.Store(true)
 	if !s.work.Close() || s.nodes == nil {
 		return nil
+	}
+	if n := s.unsent.Close(); n > 0 {
+		s.lostOwn(fmt.Errorf("%w: %d settlements were not sent", unsent.ErrClosed, n))
 	}
 	return s.nodes.close()
 }
@@ -161,6 +177,10 @@ func (s *Store) wakeFleet() { s.fleet.wake() }
 
 // submit sends a request to the node of its shard.
 func (s *Store) submit(r *shardRequest) {
+	if s.closed.Load() {
+		s.answer(r, errClosed)
+		return
+	}
 	q := s.nodes.queue(r.shard)
 	if q == nil {
 		s.again([]*shardRequest{r}, notReached, errNoNode, "")
@@ -172,7 +192,9 @@ func (s *Store) submit(r *shardRequest) {
 var (
 	errNoNode = errors.New("no server is known for the shard")
 	errLate   = fmt.Errorf("%w: no answer in time", ErrUnavailable)
-	errBusy   = fmt.Errorf("%w: no answer in time, while it answers other calls: this process is too busy", ErrUnavailable)
+	errUnsent = fmt.Errorf("%w: %w in time", ErrUnavailable, store.ErrNotSent)
+	errClosed = fmt.Errorf("%w: %w", ErrUnavailable, store.ErrClosed)
+	errBusy   = errors.New("while it answers other calls: this process is too busy")
 )
 
 // await waits for a request, and counts how it ended.
@@ -182,14 +204,14 @@ func (s *Store) await(ctx context.Context, r *shardRequest) error {
 		asked = now
 	}
 	err := s.wait(ctx, r)
-	if err != nil && !errors.Is(err, ErrUnavailable) {
-		return err // its caller has left, or sends it again
+	if err != nil && (!errors.Is(err, ErrUnavailable) || errors.Is(err, store.ErrClosed)) {
+		return err // its caller has left, or sends it again, or nothing is sent any more
 	}
 	switch q := s.nodes.queue(shard); {
 	case q != nil:
 		reply := err != nil && isReply(r, err)
-		if err == errLate && q.answers() { //nolint:errorlint // not wrapped
-			err = errBusy
+		if isLate(err) && q.answers() {
+			err = fmt.Errorf("%w, %w", err, errBusy)
 		}
 		q.count(asked, err, reply)
 	case err != nil:
@@ -199,10 +221,13 @@ func (s *Store) await(ctx context.Context, r *shardRequest) error {
 	return err
 }
 
+// isLate reports whether a request had no answer in time.
+func isLate(err error) bool { return err == errLate || err == errUnsent } //nolint:errorlint // not wrapped
+
 // isReply reports whether a request failed with an error that cannot open the
 // breaker.
 func isReply(r *shardRequest, err error) bool {
-	if err == errLate { //nolint:errorlint // not wrapped; the request may still be in flight
+	if isLate(err) { // the request may still be in flight
 		return false
 	}
 	return !countsAsFailure(err) || r.nothingReadable()
@@ -214,36 +239,92 @@ func isReply(r *shardRequest, err error) bool {
 func (s *Store) wait(ctx context.Context, r *shardRequest) error {
 	r.timer.Reset(time.Until(r.deadline))
 	defer r.timer.Stop()
-	err := errLate
-	select {
-	case <-r.done:
+	var left error
+	// A call that has a settlement ends soon, and then it is known whether to send it again.
+	for more := r.op == opSettle; ; more = false {
+		select {
+		case <-r.done:
+			return r.err
+		case <-ctx.Done():
+			left = ctx.Err()
+		case <-r.timer.C:
+			if more && r.state.Load() == sent {
+				r.timer.Reset(s.config.Timeout)
+				continue
+			}
+		}
+		break
+	}
+	switch never, ok := r.leave(); {
+	case !ok:
+		<-r.done
 		return r.err
-	case <-ctx.Done():
-		err = ctx.Err()
-	case <-r.timer.C:
+	case left != nil && never && r.op == opSettle:
+		return fmt.Errorf("%w: %w", store.ErrNotSent, left)
+	case left != nil:
+		return left
+	case never:
+		return errUnsent
 	}
-	if r.abandon() {
-		return err
-	}
-	<-r.done
-	return r.err
+	return errLate
 }
 
-// answer ends a request. What was taken for a caller that has left is given back.
+// answer ends a request. What was taken for a caller that has left is given back, and a settlement
+// that the caller has left to its call is sent later if that did not run.
 func (s *Store) answer(r *shardRequest, err error) {
-	if !r.finish(err) {
+	if !r.finish(err) || r.state.Load() == withdrawn {
+		return
+	}
+	if r.op == opSettle {
+		if notSent(err) || errors.Is(err, errSplit) {
+			s.settleLater(r)
+		}
 		return
 	}
 	takes := r.withdrawal()
 	if takes == nil {
 		return
 	}
-	s.work.Go(func(context.Context) { s.giveBack(takes) })
+	if !s.work.Go(func(context.Context) { s.giveBack(takes) }) {
+		s.unsent.Lose(unsent.ErrClosed)
+	}
 }
+
+// settleLater keeps the settlements of a request for which no caller waits.
+func (s *Store) settleLater(r *shardRequest) {
+	for i := range r.takes {
+		if t := r.takes[i]; r.actual[i] != renewSlots {
+			t.Asked = t.Cost // the actual cost is corrected already
+			_ = s.unsent.Add(&t, r.actual[i])
+		}
+	}
+}
+
+// lostOwn reports a settlement of this store itself that is given up.
+func (s *Store) lostOwn(why error) {
+	s.notGivenBack.Log(context.Background(), s.log, slog.LevelWarn,
+		"cannot give back the tokens and slots of a rejected request, or of a caller that left; they come back with time",
+		"error", s.clean(why))
+}
+
+// Unsent returns how many settlements of the store itself wait until a server is available, and how
+// many are lost. It gives back what was taken for rejected requests and for callers that have left.
+func (s *Store) Unsent() (waiting, lost int64) { return s.unsent.Waiting(), s.unsent.Lost() }
 
 // again sends a request once more after a while, to the node that now has the
 // keys, unless there is no time left.
 func (s *Store) again(requests []*shardRequest, result callResult, err error, from string) {
+	notRun := fmt.Errorf("%w: %w: %w", ErrUnavailable, store.ErrRefused, s.clean(err))
+	requests = slices.DeleteFunc(requests, func(r *shardRequest) bool {
+		if r.rejoin() {
+			return false
+		}
+		s.answer(r, notRun) // its caller has left
+		return true
+	})
+	if len(requests) == 0 {
+		return
+	}
 	switch result {
 	case moved:
 		s.nodes.learn(requests[0].shard, redirect(err, from))
@@ -268,7 +349,7 @@ func (s *Store) again(requests []*shardRequest, result callResult, err error, fr
 		r.tries++
 		wait := backoff(result, r.tries)
 		if time.Until(r.deadline) <= wait || r.tries > maxRedirects {
-			s.answer(r, fmt.Errorf("%w: %w: %w", ErrUnavailable, store.ErrRefused, s.clean(err)))
+			s.answer(r, notRun)
 			continue
 		}
 		if wait == 0 {

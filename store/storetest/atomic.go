@@ -18,6 +18,7 @@ var atomicChecks = []Check{
 	{"I4 a request takes from every rule or from none", allRulesOrNone},
 	{"I4 a shadow rule takes where it fits and never vetoes", shadowNeverVetoes},
 	{"I4 a shadow rule takes nothing when an enforced one vetoes", shadowTakesNothingWhenVetoed},
+	{"I4 a shadow rule takes its tokens and its slot, or neither", shadowTakesBothOrNeither},
 }
 
 func rejectionChangesNothing(t testing.TB, b Backend) {
@@ -154,5 +155,34 @@ func shadowTakesNothingWhenVetoed(t testing.TB, b Backend) {
 	}
 	if left := f.remaining(shadow); left != 9 {
 		t.Errorf("the shadow rule has %d left after one request passed, want 9", left)
+	}
+}
+
+// shadowTakesBothOrNeither: a store may keep tokens and slots apart. The other demands are in
+// other shards of one that has any.
+func shadowTakesBothOrNeither(t testing.TB, b Backend) {
+	for _, c := range []struct{ tokens, slots int64 }{{2, 5}, {5, 2}} {
+		f := newFixture(t, b)
+		shadow := f.demand(1, band("tokens", c.tokens, 1, 24*time.Hour),
+			rules.Band{Label: "slots", Kind: rules.Concurrency, Capacity: c.slots, Hold: time.Hour})
+		shadow.Shadow = true
+		demands := []store.Demand{shadow}
+		for range 8 {
+			demands = append(demands, f.demand(1, band("", 100, 1, time.Hour)))
+		}
+		for n := range int64(5) {
+			demands[0] = again(shadow)
+			out := f.mustTake(demands...)
+			if fits := out.Results[0].Status == store.OK; fits != (n < 2) {
+				t.Errorf("request %d of %d tokens and %d slots fits: %t", n, c.tokens, c.slots, fits)
+			}
+			free := again(shadow)
+			free.Cost = 0
+			left, taken := f.peek(free).Results[0].Bands, min(2, n+1)
+			if left[0].Remaining != c.tokens-taken || left[1].Remaining != c.slots-taken {
+				t.Errorf("after request %d %d of %d tokens and %d of %d slots are left, want %d and %d",
+					n, left[0].Remaining, c.tokens, left[1].Remaining, c.slots, c.tokens-taken, c.slots-taken)
+			}
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/store"
 )
 
@@ -12,6 +13,7 @@ var countingChecks = []Check{
 	{"counting refused hits: each period begins at 0", countingPeriods},
 	{"counting refused hits: a refused request counts where it is over", countingWhereOver},
 	{"counting refused hits: alternatives reject if all are over", countingAlternatives},
+	{"a request that is rejected already is debited, and takes nothing", countingRejected},
 }
 
 // counting is a demand of a quota that counts refused hits.
@@ -106,4 +108,44 @@ func countingAlternatives(t testing.TB, b Backend) {
 	f.wantCounted(f.peek(with(large, 0)), 0, 2)
 	f.wantCounted(f.peek(with(other, 0)), 0, -8)
 	f.mustTake(other)
+}
+
+// countingRejected has the most demands of a request, of all kinds.
+func countingRejected(t testing.TB, b Backend) {
+	f := newFixture(t, b)
+	over, fits, plain, overdraft := f.counting(6, 5), f.counting(6, 10), f.demand(6, rules.PerDay(10)), f.demand(15, rules.PerDay(10))
+	measured, alternative := f.counting(6, 5), f.counting(6, 10)
+	overdraft.Overdraft, measured.Shadow, alternative.Alternative = true, true, true
+	all := []store.Demand{over, fits, plain, overdraft, measured, alternative}
+	for len(all) < store.MaxMatches {
+		all = append(all, f.counting(6, 5))
+	}
+	for i := range all {
+		all[i].DebitOnly = true
+	}
+	out := f.mustReject(all...)
+	for i := range all {
+		want := int64(6)
+		switch i {
+		case 1, 2, 5:
+			want = 0 // it fits
+		case 3:
+			want = 15
+		}
+		if got := out.Results[i].Granted; got != want {
+			t.Errorf("demand %d of a rejected request is debited %d, want %d", i, got, want)
+		}
+	}
+	f.wantCounted(f.peek(with(over, 0)), 0, 1)
+	f.wantCounted(f.peek(with(measured, 0)), 0, 1)
+	f.wantCounted(f.peek(with(all[63], 0)), 0, 1)
+	f.wantCounted(f.peek(with(fits, 0)), 0, -10)
+	f.wantCounted(f.peek(with(alternative, 0)), 0, -10)
+	f.wantCounted(f.peek(with(plain, 0)), 0, -10)
+	overdraft.Overdraft = false
+	f.wantCounted(f.peek(with(overdraft, 0)), 0, 5)
+	all[1].DebitOnly = false
+	if err := f.Store.Take(t.Context(), all, out); err == nil {
+		t.Error("only some demands of a request belong to a rejected one")
+	}
 }

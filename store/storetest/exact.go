@@ -127,7 +127,14 @@ func compare(f *fixture, step int, applying []*twin, demands []store.Demand, out
 			own := time.Duration(bucket.Due(grants[i], result.Now)-result.Now) * time.Microsecond
 			if d.Overdraft {
 				own = result.Bands[j].Wait
-				if at := result.Now + own.Microseconds(); !bucket.View(at).Positive() || own > 0 && bucket.View(at-1).Positive() {
+				if !bucket.Positive() {
+					want = store.Rejected
+				}
+				debited := bucket.View(result.Now)
+				if result.Status == store.Rejected { // the next one waits for its debit too
+					debited.Charge(d.Cost)
+				}
+				if at := result.Now + own.Microseconds(); !debited.View(at).Positive() || own > 0 && debited.View(at-1).Positive() {
 					f.Fatalf("step %d: band %d is positive after %v, the ideal bucket is not", step, j, own)
 				}
 			}
@@ -170,6 +177,11 @@ func compare(f *fixture, step int, applying []*twin, demands []store.Demand, out
 			}
 			if got, want := result.Bands[j].Remaining, bucket.Remaining(); got != want {
 				f.Fatalf("step %d: %d remain in %+v, in the ideal bucket %d", step, got, bucket.Band, want)
+			}
+			more := result.Bands[j].MoreAfter
+			if left := bucket.Remaining(); more == 0 != bucket.Full() || more > 0 &&
+				(bucket.View(result.Now+more.Microseconds()).Remaining() <= left || bucket.View(result.Now+more.Microseconds()-1).Remaining() > left) {
+				f.Fatalf("step %d: more are left after %v, in the ideal bucket they are not", step, more)
 			}
 			if full := result.Bands[j].FullAfter; !bucket.View(result.Now+full.Microseconds()).Full() ||
 				full > 0 && bucket.View(result.Now+full.Microseconds()-bucket.Band.Tick).Full() {

@@ -3,7 +3,6 @@ package storetest
 import (
 	"errors"
 	"fmt"
-	"math"
 	"testing"
 	"time"
 
@@ -56,7 +55,7 @@ func keysNeverCollide(t testing.TB, b Backend) {
 }
 
 func costAboveCapacity(t testing.TB, b Backend) {
-	for _, cost := range []int64{6, 1_000_000_000_000, math.MaxInt64} {
+	for _, cost := range []int64{6, 1_000_000_000_000, store.MaxCost} {
 		f := newFixture(t, b)
 		d := f.demand(cost, band("a", 1_000_000_000_000, 1_000_000_000_000, time.Hour), band("b", 5, 5, time.Second))
 		d.MaxWait = time.Hour

@@ -57,7 +57,7 @@ func (s *forgetful) Take(ctx context.Context, demands []store.Demand, out *store
 			out.Results[i].Wait -= passed
 			for j := range out.Results[i].Bands {
 				b := &out.Results[i].Bands[j]
-				b.Wait, b.FullAfter = max(0, b.Wait-passed), max(0, b.FullAfter-passed)
+				b.Wait, b.FullAfter, b.MoreAfter = max(0, b.Wait-passed), max(0, b.FullAfter-passed), max(0, b.MoreAfter-passed)
 			}
 			out.Decide(demands)
 			return nil

@@ -101,7 +101,7 @@ func overdraftOfRejected(t testing.TB, b Backend) {
 }
 
 func overdraftIsBounded(t testing.TB, b Backend) {
-	for _, cost := range []int64{1_000_000, 1 << 62} {
+	for _, cost := range []int64{1_000_000, store.MaxCost} {
 		f := newFixture(t, b)
 		d := f.overdraft(cost, band("a", 10, 10, time.Hour), band("b", 1_000_000_000, 1, time.Second))
 		most := d.Bands[0].Max / d.Bands[0].Unit

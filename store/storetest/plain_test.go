@@ -43,6 +43,13 @@ func openPlain(fault string) storetest.Backend {
 
 func (p *plain) is(fault string) bool { return p.fault == fault }
 
+func (p *plain) Now() time.Time {
+	if p.is("begins with the machine's clock") {
+		return time.Now()
+	}
+	return p.clock.Now()
+}
+
 func (p *plain) place(k store.Key) store.KeyID {
 	id := k.ID
 	id[7] ^= p.generations[[2]string{k.RuleSet, k.Rule}] ^ p.generations[[2]string{k.RuleSet, ""}]<<4
@@ -314,6 +321,12 @@ func (p *plain) commit(d *store.Demand, v *bucket.View, result *store.Result, ad
 		default:
 			v.Overdraw(d.Bands, cost)
 			p.write(d.Key, d.Bands, v)
+			for i := range d.Bands {
+				if !fits && !p.is("waits as before an overdraft") {
+					result.Bands[i].Wait = time.Duration(v.PositiveAfter(d.Bands, i)) * time.Microsecond
+					result.Wait = max(result.Wait, result.Bands[i].Wait)
+				}
+			}
 		}
 	case fits && (admitted || p.is("takes from some rules only") || p.is("lets shadow rules take when vetoed") && d.Shadow) && cost > 0:
 		if d.Shadow && p.is("takes nothing for shadow rules") || result.Wait > 0 && p.is("books no waits") {
@@ -324,6 +337,12 @@ func (p *plain) commit(d *store.Demand, v *bucket.View, result *store.Result, ad
 	case !fits && p.is("takes from other kinds in any case") && d.Bands[0].Kind != bucket.TokenBucket:
 		v.Take(d.Bands[:1], 1)
 		p.write(d.Key, d.Bands, v)
+	case !fits && p.is("takes half of a shadow demand") && d.Shadow:
+		slots := d.Bands[1:]
+		half := p.view(d.Key, slots, result.Now)
+		half.Holder = d.Holder
+		half.Take(slots, 1)
+		p.write(d.Key, slots, half)
 	case !fits && p.is("takes on rejection") && bucket.Affordable(d.Bands, cost):
 		v.Take(d.Bands, cost)
 		p.write(d.Key, d.Bands, v)
@@ -346,6 +365,9 @@ func (p *plain) commit(d *store.Demand, v *bucket.View, result *store.Result, ad
 			result.Bands[i].Owed = d.Bands[i].Owed(v.Levels[i])
 		}
 		result.Bands[i].FullAfter = time.Duration(v.FullAfterOf(d.Bands, i)) * time.Microsecond
+		if !p.is("does not tell when more is left") {
+			result.Bands[i].MoreAfter = time.Duration(v.MoreAfterOf(d.Bands, i)) * time.Microsecond
+		}
 		if p.is("tells the time until full in seconds") {
 			result.Bands[i].FullAfter = result.Bands[i].FullAfter.Round(time.Second)
 		}

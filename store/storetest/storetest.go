@@ -79,7 +79,7 @@ func Checks() []Check {
 	var all []Check
 	for _, group := range [][]Check{
 		exactChecks, rejectionChecks, atomicChecks, expiryChecks, changeChecks, ruleChangeChecks,
-		identityChecks, clockChecks, costChecks, waitChecks, settleChecks, minChecks, overdraftChecks, countingChecks,
+		identityChecks, clockChecks, costChecks, waitChecks, settleChecks, extremeChecks, minChecks, overdraftChecks, countingChecks,
 		resetChecks, concurrencyChecks, kindChecks, holderChecks, memoryChecks, leaseChecks, warningChecks,
 	} {
 		all = append(all, group...)

@@ -21,8 +21,23 @@ var changeChecks = []Check{
 }
 
 var clockChecks = []Check{
+	{"I8 the clock is known before the first decision", clockIsKnown},
 	{"I8 a clock that steps back makes no token", stepBackMakesNoToken},
 	{"I8 a clock that stepped back runs on from there", stepBackIsAdopted},
+}
+
+// clockIsKnown: a gateway computes the periods of quotas by it, also for its first request.
+func clockIsKnown(t testing.TB, b Backend) {
+	f := newFixture(t, b)
+	gateway := f.Store
+	if f.Gateway != nil {
+		gateway = f.Gateway(t)
+	}
+	known := gateway.Now()
+	decided := time.UnixMicro(f.mustTake(f.demand(1, band("", 5, 5, time.Second))).Results[0].Now)
+	if apart := decided.Sub(known).Abs(); apart > time.Minute {
+		t.Errorf("the clock was %v before the first decision, and %v decided", known, decided)
+	}
 }
 
 func rememberedUntilFull(t testing.TB, b Backend) {

@@ -22,7 +22,22 @@ type message struct {
 	HTTP         int    // 2 for HTTP/2 without TLS; otherwise HTTP/1.1
 	From         string // 127.0.0.1 if it is empty
 	Method, Path string
-	Headers      [][2]string
+	Headers      []header
+}
+
+// header is a name, a value, and "latin-1" if the value is sent in that encoding, not in UTF-8.
+type header [3]string
+
+// value returns the bytes to send.
+func (h *header) value() string {
+	if h[2] != "latin-1" {
+		return h[1]
+	}
+	var b []byte
+	for _, r := range h[1] {
+		b = append(b, byte(r))
+	}
+	return string(b)
 }
 
 // received is the answer to a message.
@@ -83,7 +98,7 @@ func (m *message) text(host string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nConnection: close\r\n", m.Method, m.Path)
 	for _, h := range m.Headers {
-		fmt.Fprintf(&b, "%s: %s\r\n", h[0], h[1])
+		fmt.Fprintf(&b, "%s: %s\r\n", h[0], h.value())
 		if strings.EqualFold(h[0], "Host") {
 			host = ""
 		}
@@ -107,7 +122,7 @@ func (m *message) sendHTTP2(ctx context.Context, dialer *net.Dialer, to *url.URL
 			request.Host = h[1] // as :authority
 			continue
 		}
-		request.Header.Add(h[0], h[1])
+		request.Header.Add(h[0], h.value())
 	}
 	response, err := transport.RoundTrip(request)
 	if err != nil {

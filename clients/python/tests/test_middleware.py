@@ -105,12 +105,12 @@ def test_fastapi(gate: Gate) -> None:
         assert (allowed.status, json.loads(allowed.body)) == (200, {"number": 7, "remaining": 6})
         assert allowed.headers["X-RateLimit-Limit"] == "10" and allowed.headers["X-RateLimit-Remaining"] == "6"
         assert allowed.headers["RateLimit-Policy"] == '"per-user.hour";q=10;w=3600'
-        assert re.fullmatch('"per-user.hour";r=6;t=14[0-9]{2}', allowed.headers["RateLimit"])
+        assert re.fullmatch('"per-user.hour";r=6;t=3[0-9]{2}', allowed.headers["RateLimit"])
         assert 1400 < int(allowed.headers["X-RateLimit-Reset"]) - time.time() < 1450 and "Retry-After" not in allowed.headers
         call(url, "/api/orders/7", X_User="fastapi")
         rejected = call(url, "/api/orders/7", X_User="fastapi")
         retry = int(rejected.headers["Retry-After"])
-        assert 700 <= retry <= 720 and rejected.headers["RateLimit"] == f'"per-user.hour";r=2;t={retry}'
+        assert 700 <= retry <= 720 and re.fullmatch('"per-user.hour";r=2;t=3[0-9]{2}', rejected.headers["RateLimit"])
         assert (rejected.status, rejected.headers["Content-Type"], rejected.headers["Cache-Control"]) == (429, "application/problem+json", "no-store")
         assert json.loads(rejected.body) == {
             "type": "https://iana.org/assignments/http-problem-types#quota-exceeded",
@@ -245,7 +245,7 @@ def test_the_application_may_set_the_headers_itself() -> None:
     with recorded(decided) as (_, limiter), uvicorn_server(FluxGateMiddleware(FluxGateMiddleware(own, limiter), limiter)) as url:
         answer = call(url, "/")
     assert answer.headers.get_all("X-RateLimit-Limit") == ["7"]
-    assert answer.headers.get_all("RateLimit") == ['"r.b";r=1;t=0'], "of two middlewares the inner one sets the headers"
+    assert answer.headers.get_all("RateLimit") == ['"r.b";r=1'], "of two middlewares the inner one sets the headers"
 
 
 # What hostile clients send.

@@ -49,7 +49,7 @@ def test_source_distribution(dist: Path) -> None:
 
 
 def test_size() -> None:
-    """At most 700 lines of code, without blank lines, comments and docstrings."""
+    """At most 720 lines of code, without blank lines, comments and docstrings."""
     lines = 0
     for name in MODULES:
         text = (ROOT / "src" / "fluxgate" / name).read_text()
@@ -58,7 +58,7 @@ def test_size() -> None:
             if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
                 strings.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
         lines += sum(1 for n, line in enumerate(text.splitlines(), 1) if line.strip() and not line.strip().startswith("#") and n not in strings)
-    assert lines <= 700
+    assert lines <= 720
 
 
 def test_bench(gate: Gate) -> None:

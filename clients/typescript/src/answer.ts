@@ -35,6 +35,7 @@ const bandFields = {
   remaining: "number",
   owed: "number",
   waitMs: "number",
+  moreAfterMs: "number",
   fullAfterMs: "number",
   capacity: "number",
   refillTokens: "number",
@@ -45,7 +46,7 @@ const bandFields = {
   holdMs: "number",
 } satisfies Record<keyof Band, Kind>;
 
-const settlementFields = { returned: "number", charged: "number" } satisfies Record<keyof Settlement, Kind>;
+const settlementFields = { returned: "number", charged: "number", queued: "boolean" } satisfies Record<keyof Settlement, Kind>;
 
 /** A property of what JSON.parse has returned, never one of its prototype. */
 function own(value: unknown, name: string): unknown {
@@ -106,7 +107,7 @@ export function readSettlements(value: unknown): Settlements {
   const measures = own(value, "measures");
   if (typeof measures !== "object" || measures === null) throw notAnswer();
   // fromEntries defines properties: a measure named __proto__ is one like any other.
-  return { measures: Object.fromEntries(Object.entries(measures).map(([name, of]) => [name, readSettlement(of)])) };
+  return { ...pick<{ queued?: boolean }>(value, { queued: "boolean" }, []), measures: Object.fromEntries(Object.entries(measures).map(([name, of]) => [name, readSettlement(of)])) };
 }
 
 export function readReceipt(value: unknown): string {

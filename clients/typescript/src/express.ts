@@ -1,7 +1,7 @@
 import type { FluxGate } from "./client.js";
 import { clientBehind } from "./clientip.js";
 import { FluxGateError } from "./errors.js";
-import { ceilSeconds, named, rateLimitHeaders } from "./headers.js";
+import { ceilSeconds, named, policyName, rateLimitHeaders } from "./headers.js";
 import type { CheckRequest, Decision } from "./types.js";
 
 /** The parts of a request of Express, node:http or node:http2 that the middleware uses. */
@@ -131,13 +131,25 @@ function pathOf(target: string): string {
 function linesOf(raw: readonly string[], travels: (name: string) => boolean): Record<string, string[]> {
   const lines = new Map<string, string[]>();
   for (let i = 0; i + 1 < raw.length; i += 2) {
-    const [name, value] = [raw[i]!.toLowerCase(), raw[i + 1]!];
+    const [name, value] = [raw[i]!.toLowerCase(), textOf(raw[i + 1]!)];
     if (name.startsWith(":") || !travels(name)) continue; // :path and the like are no headers
     lines.set(name, [...(lines.get(name) ?? []), value]);
   }
   const cookie = lines.get("cookie");
   if (cookie) lines.set("cookie", [cookie.join("; ")]); // HTTP/2 may send it in parts
   return Object.fromEntries(lines);
+}
+
+const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+/** Node makes a character of each byte of a header. Rules read UTF-8, and Latin-1 where a value is not UTF-8. */
+function textOf(value: string): string {
+  if (!/[^\x00-\x7f]/.test(value)) return value;
+  try {
+    return utf8.decode(Uint8Array.from(value, (character) => character.charCodeAt(0)));
+  } catch {
+    return value;
+  }
 }
 
 /** Renews the slots of a request, and releases them when its response has ended. */
@@ -158,7 +170,7 @@ function problemOf(d: Decision) {
   if (plain) return { title: plain[1], status: plain[0], detail: plain[2], reason: d.reason };
   const exceeds = { type: "https://iana.org/assignments/http-problem-types#quota-exceeded", title: "Request cannot be satisfied as assigned quota has been exceeded", status: 429 };
   if (d.band === undefined) return { ...exceeds, reason: d.reason };
-  const binding = `${d.rule ?? ""}.${d.band}`;
+  const binding = policyName(d.rule ?? "", d.band);
   const violated = named(d).filter(([, b]) => (b.status === "rejected" && b.waitMs) || (b.status === "too costly" && (b.cost ?? 1) > b.limit)).map(([name]) => name);
   return { ...exceeds, detail: exceeded(d, binding), reason: d.reason, "violated-policies": [...new Set([binding, ...violated])].slice(0, 8) };
 }

@@ -17,9 +17,14 @@ function bandName(b: Band): string {
   return `${b.refillTokens ?? b.capacity}-per-${us / length}${suffix}`;
 }
 
+/** The name of a limit: with a slash where it would else be that of another, because the rule or the band has a dot. */
+export function policyName(rule: string, band: string): string {
+  return rule + (rule.includes(".") || band.includes(".") ? "/" : ".") + band;
+}
+
 /** The bands that headers and problem documents show, by their names. */
 export function named(d: Decision): [name: string, band: Band][] {
-  return (d.bands ?? []).filter((b) => !b.shadow).map((b) => [`${b.rule}.${bandName(b)}`, b]);
+  return (d.bands ?? []).filter((b) => !b.shadow).map((b) => [policyName(b.rule, bandName(b)), b]);
 }
 
 /** The headers of a decision, as the middleware for Go sets them. */
@@ -31,26 +36,38 @@ export function rateLimitHeaders(d: Decision): Record<string, string> {
   headers["X-RateLimit-Limit"] = String(d.limit ?? 0);
   headers["X-RateLimit-Remaining"] = String(d.remaining);
   if (d.timeMs !== undefined) headers["X-RateLimit-Reset"] = String(ceilSeconds(d.timeMs + (d.resetAfterMs ?? 0)));
-  let entries = named(d).filter(([, b]) => b.status !== "unavailable" && b.status !== "not asked");
-  const binding = entries.find(([name]) => name === `${d.rule ?? ""}.${d.band!}`);
+  let entries = named(d).filter(([, b]) => b.status !== "unavailable" && b.status !== "not asked" && hasUnit(b));
+  const binding = entries.find(([name]) => name === policyName(d.rule ?? "", d.band!));
   if (entries.length > maxEntries) {
     entries = entries.slice(0, maxEntries);
     if (binding && !entries.includes(binding)) entries[maxEntries - 1] = binding;
   }
   if (entries.length === 0) return headers;
-  headers["RateLimit"] = entries.map(([name, b]) => `"${name}";r=${b.remaining};t=${ceilSeconds(windowLeft(b, d))}`).join(", ");
+  headers["RateLimit"] = entries.map(([name, b]) => `"${name}";r=${b.remaining}${reset(b, d)}`).join(", ");
   headers["RateLimit-Policy"] = entries.map(([name, b]) => policy(name, b)).join(", ");
   return headers;
 }
 
-/** How long until a band is full, or a rejected request can be sent again if that is sooner. */
-function windowLeft(b: Band, d: Decision): number {
-  const left = Math.max(0, (b.fullAfterMs ?? 0) - (d.waitMs ?? 0));
-  return d.retryAfterMs ? Math.min(left, d.retryAfterMs) : left;
+/** The registered units are requests, bytes and concurrent requests: clients take tokens and money for requests. */
+function hasUnit(b: Band): boolean {
+  return b.measure === undefined || b.kind === "concurrency";
+}
+
+/** When more is left, unless nobody knows, there cannot be more, or a rejected request can be sent again before. */
+function reset(b: Band, d: Decision): string {
+  if (!b.moreAfterMs || (d.retryAfterMs && b.moreAfterMs > d.retryAfterMs)) return "";
+  const left = Math.max(0, b.moreAfterMs - (d.waitMs ?? 0));
+  const overflows = left < 1000 && b.kind !== "quota" && windowOf(b) < 1000; // in a second
+  return `;t=${overflows ? 0 : ceilSeconds(left)}`;
+}
+
+/** How long an empty token bucket or sliding window takes to become full, in milliseconds. */
+function windowOf(b: Band): number {
+  return ((b.refillMs ?? 0) * b.capacity) / (b.refillTokens ?? b.capacity);
 }
 
 function policy(name: string, b: Band): string {
-  const unit = b.measure === undefined ? "" : `;qu="${b.measure}"`;
-  const window = b.kind === "quota" || b.kind === "concurrency" ? "" : `;w=${ceilSeconds(((b.refillMs ?? 0) * b.capacity) / (b.refillTokens ?? b.capacity))}`;
+  const unit = b.kind === "concurrency" ? `;qu="concurrent-requests"` : "";
+  const window = b.kind === "quota" || b.kind === "concurrency" || windowOf(b) < 1000 ? "" : `;w=${ceilSeconds(windowOf(b))}`;
   return `"${name}";q=${b.limit}${unit}${window}`;
 }

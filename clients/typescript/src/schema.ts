@@ -217,6 +217,8 @@ export interface components {
             owed?: number;
             /** @description This band's part in the wait. */
             waitMs?: number;
+            /** @description How long until more is left. Absent if it is full, and for slots. */
+            moreAfterMs?: number;
             /** @description How long until it is full. */
             fullAfterMs?: number;
             /** @description The rule's capacity. */
@@ -292,12 +294,16 @@ export interface components {
             returned: number;
             /** @description How many tokens were charged. */
             charged: number;
+            /** @description The server settles the receipt when Redis answers; numbers are 0. */
+            queued?: boolean;
         };
         Settlements: {
             /** @description The settlements by measure. */
             measures: {
                 [key: string]: components["schemas"]["Settlement"];
             };
+            /** @description The server settles the receipt when Redis answers; numbers are 0. */
+            queued?: boolean;
         };
         Extend: {
             /** @description The receipt that holds the slots. */

@@ -1,4 +1,5 @@
 import createClient from "openapi-fetch";
+import { parseJSON, writeJSON } from "./exact";
 import type { HealthPath } from "./live";
 import type { components, paths } from "./schema";
 
@@ -34,7 +35,16 @@ export class ApiError extends Error {
 
 // api is the client of the admin API, typed by its OpenAPI document:
 // await unwrap(api.GET("/v1/rule-sets/{ruleSet}", { params: { path: { ruleSet } } }))
-export const api = createClient<paths & HealthPath>({ baseUrl: window.location.origin, cache: "no-store", credentials: "same-origin" });
+export const api = createClient<paths & HealthPath>({ baseUrl: window.location.origin, cache: "no-store", credentials: "same-origin", bodySerializer: writeJSON });
+
+// asText makes a call return its text, for exactly.
+export const asText = { parseAs: "text" } as const;
+
+// exactly parses the text of an answer and keeps its numbers as they are written.
+export async function exactly<T>(answer: Promise<Answer<string>>): Promise<{ data: T; headers: Headers }> {
+  const { data, headers } = await withHeaders(answer);
+  return { data: parseJSON(data) as T, headers };
+}
 
 api.use({
   onRequest({ request }) {

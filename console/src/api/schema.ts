@@ -84,7 +84,7 @@ export interface paths {
         /** Create or replace a rule set */
         put: operations["put-rule-set"];
         post?: never;
-        /** Delete a rule set; its history stays */
+        /** Delete a rule set and its overrides; its history stays */
         delete: operations["delete-rule-set"];
         options?: never;
         head?: never;
@@ -390,6 +390,11 @@ export interface components {
             /** @description What the rule counts. Absent for requests. */
             measure?: string;
             /**
+             * Format: double
+             * @description How long until more is left. Absent if it is full, and for slots.
+             */
+            moreAfterMs?: number;
+            /**
              * Format: int64
              * @description Tokens booked beyond the limit: debt, or reservations of waiting requests.
              */
@@ -688,9 +693,11 @@ export interface components {
         Fleet: {
             /** @description Rule sets that are not at the same revision on all servers. */
             differing: components["schemas"]["DifferingRevisions"][];
+            /** @description Servers lost in the last 15 minutes, newest first, at most 100. */
+            lost: components["schemas"]["LostServer"][];
             /** @description Why the answer has this server only, or not all servers. */
             problem?: string;
-            /** @description The servers by name. */
+            /** @description The live servers by name: their heartbeats have not ended. */
             servers: components["schemas"]["Server"][];
             /** @description The sum of their rates. */
             total: components["schemas"]["Rates"];
@@ -703,7 +710,7 @@ export interface components {
             end: string;
             /** @description Why the answer has the numbers of this server only, or not of all servers. */
             problem?: string;
-            /** @description Rules with requests in the last 10 seconds, the most limited first. */
+            /** @description Rules with requests in the last 10 seconds, those that reject most first. */
             rules: components["schemas"]["RuleRates"][];
             /** @description The last two minutes. */
             series: components["schemas"]["Series"];
@@ -717,6 +724,24 @@ export interface components {
              * @description The time between two elements of a series.
              */
             stepSeconds: number;
+        };
+        LostServer: {
+            /** @description Its random id. */
+            id: string;
+            /**
+             * Format: date-time
+             * @description When its last heartbeat ended: some seconds after it was sent.
+             */
+            lostAt: string;
+            /** @description The name of its host. */
+            name: string;
+            /**
+             * Format: date-time
+             * @description Until when it is in this list: 15 minutes later.
+             */
+            shownUntil: string;
+            /** @description The version of its build. */
+            version?: string;
         };
         OverrideDocument: {
             /**
@@ -1207,6 +1232,8 @@ export interface components {
             measure?: string;
             /** @description The parts that are missing in the request. */
             missing?: string[];
+            /** @description Concurrent requests of proxies are not limited by it. */
+            notForProxies?: boolean;
             /** @description The override that applies to the caller. */
             override?: components["schemas"]["OverrideStatus"];
             /**
@@ -1586,6 +1613,7 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    "X-Fluxgate-From"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -1655,6 +1683,7 @@ export interface operations {
             200: {
                 headers: {
                     ETag?: string;
+                    "X-Fluxgate-From"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3074,6 +3103,7 @@ export interface operations {
             200: {
                 headers: {
                     ETag?: string;
+                    "X-Fluxgate-From"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3154,6 +3184,7 @@ export interface operations {
             200: {
                 headers: {
                     ETag?: string;
+                    "X-Fluxgate-From"?: string;
                     [name: string]: unknown;
                 };
                 content: {

@@ -6,7 +6,7 @@ import { isSignedIn, useWho } from "../session";
 import { useRoute } from "../router";
 import { Page } from "../ui/Page";
 import { Loaded } from "../ui/states";
-import { emptyFields, exampleOf, requestOf, type Fields } from "./explain/fields";
+import { emptyFields, questionOf, requestOf, type Fields } from "./explain/fields";
 import { RequestForm } from "./explain/RequestForm";
 import { Result } from "./explain/Result";
 import "./explain/explain.css";
@@ -20,6 +20,7 @@ export function Explain() {
   const [fields, setFields] = useState<Fields>(() => ({ ...emptyFields, ...given(query), ruleSet: query.get("ruleSet") ?? who.defaultRuleSet ?? "" }));
   const [asked, setAsked] = useState<Fields>();
   const [times, setTimes] = useState(0);
+  const [about, setAbout] = useState(query.get("rule") ?? ""); // the rule that the question is about
   const answer = useQuery({
     queryKey: ["explain", asked, times],
     queryFn: () => unwrap(api.POST("/v1/rule-sets/{ruleSet}/explain", { params: { path: { ruleSet: asked!.ruleSet } }, body: requestOf(asked!) })),
@@ -43,22 +44,22 @@ export function Explain() {
           setTimes(times + 1);
         }}
       />
-      {asked && <Loaded query={answer}>{(data) => <Result explanation={data} refresh={() => void answer.refetch()} />}</Loaded>}
+      {asked && <Loaded query={answer}>{(data) => <Result explanation={data} about={asked.ruleSet === query.get("ruleSet") ? about : ""} forget={() => setAbout("")} refresh={() => void answer.refetch()} />}</Loaded>}
     </Page>
   );
 }
 
-// useNamed explains a caller that another screen names at once. If it names a rule and
-// no path, the request is one that the rule is for.
+// useNamed explains a caller that another screen names at once. If it names a rule, the
+// request is one that the rule is for.
 function useNamed(query: URLSearchParams, fields: Fields, ask: (fields: Fields) => void): void {
   useEffect(() => {
     const [ruleSet, rule] = [query.get("ruleSet"), query.get("rule")];
     if (!ruleSet || query.size < 2) return;
-    if (!rule || query.get("path")) return ask(fields);
+    if (!rule) return ask(fields);
     let left = false;
     unwrap(api.GET("/v1/rule-sets/{ruleSet}/rules/{rule}", { params: { path: { ruleSet, rule } } }))
-      .then(exampleOf, () => ({})) // the rule may be gone
-      .then((example) => left || ask({ ...fields, ...example }));
+      .then((found) => questionOf(fields, given(query), found), () => fields) // the rule may be gone
+      .then((question) => left || ask(question));
     return () => {
       left = true;
     };

@@ -7,6 +7,7 @@ import { DataTable, type Column } from "../ui/DataTable";
 import { Figures } from "../ui/Figures";
 import { millis, rate, shownRevision, span } from "../ui/format";
 import { Page, Section } from "../ui/Page";
+import { nameOf, startedAgain } from "../ui/servers";
 import { Empty, Loaded } from "../ui/states";
 
 export function Fleet() {
@@ -25,6 +26,11 @@ export function Fleet() {
             <Section title="Servers">
               <DataTable label="Servers" columns={serverColumns(data)} rows={data.servers} keyOf={(s) => s.id} />
             </Section>
+            {data.lost.length > 0 && (
+              <Section title="Lost servers">
+                <DataTable label="Lost servers" columns={lostColumns(data)} rows={data.lost} keyOf={(s) => s.id} />
+              </Section>
+            )}
             <Section title="Rule sets">
               <Revisions fleet={data} />
             </Section>
@@ -55,12 +61,6 @@ function Totals({ fleet }: { fleet: FleetData }) {
   return <Figures title="The last 10 seconds" figures={figures} />;
 }
 
-// nameOf returns the name of a server, with its id if others have the same name.
-function nameOf(server: FleetServer, fleet: FleetData): string {
-  const same = fleet.servers.filter((s) => s.name === server.name).length;
-  return same > 1 ? `${server.name} (${server.id.slice(0, 6)})` : server.name;
-}
-
 const serverColumns = (fleet: FleetData): Column<FleetServer>[] => [
   {
     title: "Server",
@@ -70,6 +70,11 @@ const serverColumns = (fleet: FleetData): Column<FleetServer>[] => [
         {s.self && (
           <Badge size="xs" variant="light">
             answers you
+          </Badge>
+        )}{" "}
+        {s.status && s.status !== "up" && (
+          <Badge size="xs" variant="light" color={s.status === "down" ? "red" : "yellow"} tt="none" title={s.reason}>
+            {s.status}
           </Badge>
         )}{" "}
         {s.draining && (
@@ -91,9 +96,17 @@ const serverColumns = (fleet: FleetData): Column<FleetServer>[] => [
   { title: "99th", number: true, cell: (s) => millis(s.p99Ms) },
 ];
 
+const lostColumns = (fleet: FleetData): Column<FleetData["lost"][number]>[] => [
+  { title: "Server", cell: (s) => <span className="breakable">{nameOf(s, fleet)}</span> },
+  { title: "Version", cell: (s) => s.version || "unknown" },
+  { title: "Lost", cell: (s) => <Ago time={s.lostAt} /> },
+  { title: "What happened", cell: (s) => (startedAgain(s, fleet) ? "A server of this host has started since" : "It was killed, or cannot reach Redis") },
+];
+
 interface RevisionRow {
   ruleSet: string;
   differs: boolean;
+  known: boolean; // the revisions of all servers are
   servers: { revision: number; names: string[] }[];
 }
 
@@ -112,7 +125,7 @@ function revisionRows(fleet: FleetData): RevisionRow[] {
       if (revision !== undefined) byRevision.set(revision, [...(byRevision.get(revision) ?? []), nameOf(s, fleet)]);
     }
     const servers = [...byRevision].sort(([a], [b]) => b - a).map(([revision, names]) => ({ revision, names }));
-    return { ruleSet, servers, differs: fleet.differing.some((d) => d.ruleSet === ruleSet) };
+    return { ruleSet, servers, differs: fleet.differing.some((d) => d.ruleSet === ruleSet), known: !fleet.problem };
   });
 }
 
@@ -126,7 +139,7 @@ const revisionColumns: Column<RevisionRow>[] = [
           revisions differ
         </Badge>
       ) : (
-        "same everywhere"
+        r.known ? "same everywhere" : "not known of other servers"
       ),
   },
   {
@@ -195,7 +208,7 @@ const setColumns: Column<SetRow>[] = [
   { title: "Rules", number: true, cell: (s) => s.rules },
   { title: "From", cell: (s) => s.source },
   { title: "Confirmed", cell: (s) => (s.checkedAt ? <Ago time={s.checkedAt} /> : s.ageSeconds ? span(s.ageSeconds) + " ago" : "–") },
-  { title: "Problem", cell: (s) => <span className="breakable">{s.error ?? "none"}</span> },
+  { title: "Problem", cell: (s) => <span className="breakable">{s.error ?? (s.source === "none" ? "there is no such rule set" : "none")}</span> },
 ];
 
 function RuleSources() {

@@ -5,7 +5,7 @@ import { api, ApiError, unwrap, type Schemas } from "../api/client";
 import type { Identity } from "../identity";
 import { navigate } from "../router";
 import { currencyOf, parsed, written } from "../ui/amount";
-import { identityOf } from "../ui/overrides";
+import { identityOf, overridable } from "../ui/overrides";
 import { Failure, Loaded } from "../ui/states";
 
 type Band = Schemas["BandDocument"];
@@ -26,7 +26,7 @@ export function OverrideForm(props: Props) {
   });
   return (
     <Modal opened onClose={close} title={`Override ${rule} for ${identityOf({ ...identity })}`}>
-      <Loaded query={limit}>{(found) => <Form {...props} limits={found.bands ?? []} measure={found.cost} />}</Loaded>
+      <Loaded query={limit}>{(found) => <Form {...props} limits={overridable(found.bands ?? [])} measure={found.cost} />}</Loaded>
     </Modal>
   );
 }

@@ -37,12 +37,12 @@ export function Overrides() {
         )
       }
     >
-      <Loaded query={sets}>{() => (ruleSet ? <OverridesOf key={ruleSet} ruleSet={ruleSet} /> : <Empty>There are no rule sets.</Empty>)}</Loaded>
+      <Loaded query={sets}>{() => (ruleSet ? <OverridesOf key={ruleSet} ruleSet={ruleSet} exists={ids.includes(ruleSet)} /> : <Empty>There are no rule sets.</Empty>)}</Loaded>
     </Page>
   );
 }
 
-function OverridesOf({ ruleSet }: { ruleSet: string }) {
+function OverridesOf({ ruleSet, exists }: { ruleSet: string; exists: boolean }) {
   const refused = useMayNotWrite();
   const [deleting, setDeleting] = useState<Override>();
   const measures = new Map(useRuleSet(ruleSet).data?.set?.rules.map((r) => [r.id, r.cost]));
@@ -61,7 +61,7 @@ function OverridesOf({ ruleSet }: { ruleSet: string }) {
         return (
           <>
             {rows.length === 0 ? (
-              <Empty>{ruleSet} has no overrides. Callers shows who could have one.</Empty>
+              <Empty>{exists ? `${ruleSet} has no overrides. Callers shows who could have one.` : `There is no rule set ${ruleSet} in the source.`}</Empty>
             ) : (
               <DataTable label="Overrides" columns={columns(ruleSet, measures, refused ? undefined : setDeleting)} rows={rows} keyOf={(o) => o.id!} />
             )}

@@ -1,4 +1,5 @@
 import { Alert, Anchor, Paper } from "@mantine/core";
+import { ApiError } from "../api/client";
 import type { Caller, Live } from "../api/live";
 import { useCallers, useFleet, useHealth, useNumbers } from "../api/queries";
 import { findings } from "../health";
@@ -7,7 +8,7 @@ import { useNow } from "../ui/Ago";
 import { CallerName } from "../ui/CallerName";
 import { Chart, type Line } from "../ui/Chart";
 import { DataTable, type Column } from "../ui/DataTable";
-import { count, millis, rate } from "../ui/format";
+import { count, millis, rate, rejected } from "../ui/format";
 import { Page, Section } from "../ui/Page";
 import { RuleLink } from "../ui/RuleLink";
 import { Empty, Loaded } from "../ui/states";
@@ -44,7 +45,10 @@ function HealthInWords({ live }: { live: Live | undefined }) {
   const health = useHealth();
   const now = useNow();
   if (!fleet.data) return fleet.error ? <Loaded query={fleet}>{() => null}</Loaded> : null;
-  const found = findings({ fleet: fleet.data, live, health: health.data }, now);
+  if (!health.data && !health.error) return null; // it is not known yet
+  const hidden = health.error instanceof ApiError && health.error.status === 403;
+  const failures = [fleet.error, hidden ? null : health.error].filter((e) => e !== null).map((e) => e.message);
+  const found = findings({ fleet: fleet.data, live, health: hidden ? undefined : health.data, failures }, now);
   const servers = fleet.data.servers.length;
   if (found.length === 0) {
     return (
@@ -111,7 +115,7 @@ type RuleRow = Live["rules"][number];
 
 const ruleColumns: Column<RuleRow>[] = [
   { title: "Rule", cell: (r) => <RuleLink ruleSet={r.ruleSet} rule={r.rule} shadow={r.shadow > 0} /> },
-  { title: "Rejected/s", number: true, cell: (r) => rate(r.limited + r.denied) },
+  { title: "Rejected/s", number: true, cell: (r) => rate(rejected(r)) },
   { title: "Shadow/s", number: true, cell: (r) => rate(r.shadow) },
   { title: "Allowed/s", number: true, cell: (r) => rate(r.allowed) },
 ];

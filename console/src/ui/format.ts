@@ -35,6 +35,11 @@ export function rate(n: number | null | undefined): string {
   return whole.format(n);
 }
 
+// rejected returns the requests that a rule has rejected: by its limit, or as a rule that denies.
+export function rejected(rates: { limited: number; denied: number } | undefined): number | undefined {
+  return rates && rates.limited + rates.denied;
+}
+
 export function millis(n: number | null | undefined): string {
   if (n === null || n === undefined) return "–";
   return (n < 10 ? n.toFixed(2) : n < 100 ? n.toFixed(1) : whole.format(n)) + " ms";

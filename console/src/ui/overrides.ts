@@ -1,6 +1,17 @@
 import type { Schemas } from "../api/client";
 import { amountOf } from "./amount";
 
+type Band = Schemas["BandDocument"];
+
+// overridable returns the bands of a rule as an override may have them: the percentages of warnAt stay those of the rule.
+export function overridable(bands: Band[]): Band[] {
+  return bands.map((band) => {
+    const allowed = { ...band };
+    delete allowed.warnAt;
+    return allowed;
+  });
+}
+
 type Numbers = Pick<Schemas["OverrideDocument"], "times" | "bands">;
 
 // numbersOf returns the numbers of an override of a rule that counts a measure in words: "10 times" or "hourly 500".

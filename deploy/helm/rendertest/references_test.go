@@ -138,9 +138,19 @@ func containerPort(c corev1.Container, port intstr.IntOrString) int32 {
 	return 0
 }
 
+// service is that of the clients.
+func (r rendered) service() *corev1.Service {
+	for _, s := range all[corev1.Service](r) {
+		if s.Spec.Ports[0].Name == "http" {
+			return s
+		}
+	}
+	return nil
+}
+
 // selections returns what is wrong with the objects that select servers.
 func (r rendered) selections() (problems []string) {
-	deployment, service, server := one[appsv1.Deployment](r), one[corev1.Service](r), r.server()
+	deployment, server := one[appsv1.Deployment](r), r.server()
 	container := server.spec.Containers[0]
 	selects := func(what string, selector *metav1.LabelSelector) {
 		s, err := metav1.LabelSelectorAsSelector(selector)
@@ -154,14 +164,21 @@ func (r rendered) selections() (problems []string) {
 		}
 	}
 	selects("Deployment", deployment.Spec.Selector)
-	selects("Service", &metav1.LabelSelector{MatchLabels: service.Spec.Selector})
-	for _, port := range service.Spec.Ports {
-		if containerPort(container, port.TargetPort) != port.Port {
-			problems = append(problems, fmt.Sprintf("Service has the port %+v", port))
+	ports := 0
+	for name, service := range all[corev1.Service](r) {
+		selects("Service "+name, &metav1.LabelSelector{MatchLabels: service.Spec.Selector})
+		for _, port := range service.Spec.Ports {
+			if containerPort(container, port.TargetPort) != port.Port {
+				problems = append(problems, fmt.Sprintf("Service %s has the port %+v", name, port))
+			}
+			if service.Spec.Type != corev1.ServiceTypeClusterIP && port.Name != "http" && port.Name != "grpc" {
+				problems = append(problems, fmt.Sprintf("Service %s of type %s publishes the port %s", name, service.Spec.Type, port.Name))
+			}
 		}
+		ports += len(service.Spec.Ports)
 	}
-	if len(service.Spec.Ports) != len(container.Ports) {
-		problems = append(problems, "Service and container have other ports")
+	if ports != len(container.Ports) {
+		problems = append(problems, "Services and container have other ports")
 	}
 	for _, c := range server.spec.TopologySpreadConstraints {
 		selects("topology spread", c.LabelSelector)
@@ -177,11 +194,16 @@ func (r rendered) selections() (problems []string) {
 		problems = append(problems, "either the autoscaler or the Deployment sets the number of servers")
 	}
 	if monitor := one[monitoringv1.ServiceMonitor](r); monitor != nil {
-		if s, _ := metav1.LabelSelectorAsSelector(&monitor.Spec.Selector); !s.Matches(labels.Set(service.Labels)) {
-			problems = append(problems, "ServiceMonitor does not select the Service")
+		selector, _ := metav1.LabelSelectorAsSelector(&monitor.Spec.Selector)
+		scraped := 0
+		for _, service := range all[corev1.Service](r) {
+			if selector.Matches(labels.Set(service.Labels)) &&
+				slices.ContainsFunc(service.Spec.Ports, func(p corev1.ServicePort) bool { return p.Name == monitor.Spec.Endpoints[0].Port }) {
+				scraped++
+			}
 		}
-		if i := slices.IndexFunc(service.Spec.Ports, func(p corev1.ServicePort) bool { return p.Name == monitor.Spec.Endpoints[0].Port }); i < 0 {
-			problems = append(problems, "ServiceMonitor has the port "+monitor.Spec.Endpoints[0].Port)
+		if scraped != 1 {
+			problems = append(problems, fmt.Sprintf("ServiceMonitor selects %d Services with the port %s", scraped, monitor.Spec.Endpoints[0].Port))
 		}
 	}
 	return append(problems, r.policies(selects)...)

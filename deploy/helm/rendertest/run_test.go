@@ -117,7 +117,7 @@ func (r running) helmTest(t *testing.T, more ...string) (string, error) {
 	if err := r.mount(pod{spec: &tested.Spec}, container); err != nil {
 		t.Fatal(err)
 	}
-	service := one[corev1.Service](r.found)
+	service := r.found.service()
 	address := fmt.Sprintf("%s.%s.svc:%d", service.Name, namespace, service.Spec.Ports[0].Port)
 	args := r.args(container)
 	if !strings.Contains(strings.Join(args, " "), "://"+address) {

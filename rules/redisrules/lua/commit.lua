@@ -12,16 +12,23 @@
 -- rejects; and the head is written last: data for a revision after the head is not read,
 -- and the next change overwrites it.
 --
+-- The overrides of a rule set are deleted with it, and again before it is put after its deletion: a
+-- former version of FluxGate leaves them. Their revision is then that of a forgotten deletion, which
+-- tells readers of changes to read all of them: none.
+--
 -- Revisions are compared as strings and counted as doubles, which are exact to 2^53. Only
 -- keys in KEYS are accessed.
 --
 -- KEYS[1]  heads      hash    rule set id -> "REVISION" or "REVISION deleted"
+--                             :rule set id -> "REVISION COMMIT"
 -- KEYS[2]  names      zset    ids of the rule sets that exist, all with score 0
 -- KEYS[3]  current    hash    rule set id -> its newest line of history
 -- KEYS[4]  history    hash    revision -> line, of this rule set
 -- KEYS[5]  documents  hash    revision -> JSON, of this rule set
 -- KEYS[6]  changes    hash    token -> revision, of this rule set
 -- KEYS[7]  bytes      hash    rule set id -> total bytes of its documents
+-- KEYS[8...13]        the first six keys of putoverrides.lua, for a deletion and for base 0. They may not
+--                     exist, and a change must not fail because of this while their slot moves.
 -- ARGV[1]  id         of the rule set
 -- ARGV[2]  base       the revision that the change is based on, 0 for none
 -- ARGV[3]  token      of this change
@@ -37,12 +44,15 @@
 --
 -- A line of the history is "REVISION WHAT MICROSECONDS TOKEN\nAUTHOR\nCOMMENT".
 
-local heads, names, current, history, documents, changes, bytes = unpack(KEYS)
+local heads, names, current, history, documents, changes, bytes,
+  override_revisions, override_forgotten, overrides = unpack(KEYS)
+local FIRST_OVERRIDE_KEY, LAST_OVERRIDE_KEY = 10, 13 -- those of this rule set
 local id, base, token, keep, what, words, document, most = unpack(ARGV)
 local call, format = redis.call, string.format
 
 local MOST_PRUNED = 1000 -- per change: a large revision or a lower limit may remove many small ones
 local MOST_DIGITS = 15  -- below 2^53
+local COMMIT = 10       -- characters of the token, which are 50 bits
 
 -- Was this change made already?
 local made = call('HGET', changes, token)
@@ -68,6 +78,12 @@ call('HLEN', current)
 call('ZCARD', names)
 call('HLEN', history)
 call('HLEN', documents)
+local override_revision
+local orphans = head and overrides and call('HLEN', overrides) > 0
+if orphans then
+  override_revision = call('HGET', override_revisions, id)
+  call('HGET', override_forgotten, id)
+end
 
 local now = call('TIME')
 revision = format('%.0f', tonumber(revision) + 1)
@@ -82,6 +98,20 @@ else
 end
 call('HSET', current, id, line)
 call('HSET', changes, token, revision)
+-- Servers of the version before do not write it: it counts for its revision only.
+call('HSET', heads, ':' .. id, revision .. ' ' .. token:sub(1, COMMIT))
+
+if orphans then
+  -- DEL would block Redis until 100,000 are freed, but a user of a former ACL may lack UNLINK.
+  for i = FIRST_OVERRIDE_KEY, LAST_OVERRIDE_KEY do
+    if type(redis.pcall('UNLINK', KEYS[i])) == 'table' and type(redis.pcall('DEL', KEYS[i])) == 'table' then
+      return redis.error_reply('NOPERM to delete the overrides of a rule set the Redis user needs +unlink')
+    end
+  end
+  local last = format('%.0f', (tonumber(override_revision or '0') or 0) + 1)
+  call('HSET', override_forgotten, id, last)
+  call('HSET', override_revisions, id, last)
+end
 
 -- Delete the oldest revisions beyond a limit. Revisions have no gaps, so the number of
 -- lines determines the oldest.

@@ -17,19 +17,24 @@
 -- KEYS[5]  list       zset    positions (END and id) of the overrides that exist, score 0
 -- KEYS[6]  deleted    zset    ids of deleted overrides by revision
 -- KEYS[7]  tokens     zset    tokens of the last batches by revision
+-- KEYS[8]  heads      hash    rule set id -> head
 -- ARGV[1]  id         of the rule set
 -- ARGV[2]  token      of this batch
 -- ARGV[3]  most       how many overrides a rule set can have
 -- ARGV[4...]          for each change: the id of the override, the base (a revision, 0 for any
 --                     or -1 for none), END or deleted, JSON
+-- Revisions begin with the time, in tens of microseconds, and the one before the first is the
+-- last that was forgotten: a reader of data that was lost since then reads all of the new.
+--
 -- Returns  { 'done', revision of the rule set, nil if there is none }
 --          { 'conflict', override id, current revision, nil if there is none }
 --          { 'full' }
+--          { 'missing' }      the rule set was deleted
 --          { 'damaged', override id, empty if the revision of the rule set is }
 --
 -- An entry is "REVISION END MICROSECONDS\nJSON". END has 16 hexadecimal digits.
 
-local revisions, forgotten, entries, changes, list, deleted, tokens = unpack(KEYS)
+local revisions, forgotten, entries, changes, list, deleted, tokens, heads = unpack(KEYS)
 local set, token, most = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local call, format = redis.call, string.format
 
@@ -42,6 +47,8 @@ local MOST_DIGITS = 15       -- below 2^53
 -- Was this batch written already?
 local made = call('ZSCORE', tokens, token)
 if made then return { 'done', made } end
+
+if (call('HGET', heads, set) or ''):find(' deleted', 1, true) then return { 'missing' } end
 
 local revision = call('HGET', revisions, set)
 if revision and (not revision:match('^[1-9]%d*$') or #revision > MOST_DIGITS) then return { 'damaged', '' } end
@@ -85,7 +92,8 @@ call('ZCARD', deleted)
 
 local now = call('TIME')
 local micros = format('%s%06d', now[1], now[2])
-local last = tonumber(revision or '0')
+local start = tonumber(now[1]) * 100000 + math.floor(tonumber(now[2]) / 10)
+local last = revision and tonumber(revision) or start
 for i = FIRST, #ARGV, FIELDS do
   local id, new_end, json = ARGV[i], ARGV[i + 2], ARGV[i + 3]
   local old_end = ends[id]
@@ -103,6 +111,10 @@ for i = FIRST, #ARGV, FIELDS do
     end
   end
 end
+if not revision then
+  if last == start then return { 'done' } end -- there is nothing to delete
+  call('HSET', forgotten, set, format('%.0f', start))
+end
 revision = format('%.0f', last)
 
 local extra = call('ZCARD', deleted) - call('ZCARD', list) - MOST_DELETED
@@ -116,9 +128,7 @@ if extra > 0 then
   call('HSET', forgotten, set, old[#old])
 end
 
-if last > 0 then
-  call('ZADD', tokens, revision, token)
-  for _, old in ipairs(call('ZRANGE', tokens, 0, -MOST_TOKENS - 1)) do call('ZREM', tokens, old) end
-  call('HSET', revisions, set, revision)
-end
-return { 'done', last > 0 and revision }
+call('ZADD', tokens, revision, token)
+for _, old in ipairs(call('ZRANGE', tokens, 0, -MOST_TOKENS - 1)) do call('ZREM', tokens, old) end
+call('HSET', revisions, set, revision)
+return { 'done', revision }

@@ -59,7 +59,7 @@ func (m *overrideMap) OverrideChanges(ctx context.Context, ruleSet string, after
 	switch {
 	case ctx.Err() != nil:
 		return page, ctx.Err()
-	case after < s.forgotten || after > s.revision:
+	case after > 0 && after < s.forgotten || after > s.revision:
 		return page, rules.ErrOverridesLost
 	}
 	for _, o := range s.byID {
@@ -124,17 +124,33 @@ func (m *overrideMap) apply(ruleSet string, changes []rules.Override) (revision 
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.of(ruleSet)
+	fresh := s.revision == 0
+	if fresh { // as in a source that may lose its data: see OverrideRevisions of rules.Overrides
+		s.revision = time.Now().UnixMicro() / 10
+		s.forgotten = s.revision
+	}
 	for _, o := range changes {
 		s.put(o)
+	}
+	if fresh && s.revision == s.forgotten {
+		return 0 // nothing to delete
 	}
 	s.forget()
 	if m.sets == nil {
 		m.sets = map[string]*overrides{}
 	}
-	if s.revision > 0 {
-		m.sets[ruleSet] = s
-	}
+	m.sets[ruleSet] = s
 	return s.revision
+}
+
+// clear deletes and forgets the overrides of a rule set.
+func (m *overrideMap) clear(ruleSet string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s := m.sets[ruleSet]; s != nil && len(s.byID) > 0 {
+		s.revision++
+		s.forgotten, s.byID, s.listed = s.revision, map[string]rules.Override{}, nil
+	}
 }
 
 func (s *overrides) put(o rules.Override) {

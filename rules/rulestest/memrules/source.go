@@ -3,6 +3,7 @@ package memrules
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -116,8 +117,12 @@ func (s *Source) commit(ctx context.Context, id string, set *rules.Set, document
 	}
 	entry := rules.Entry{
 		RuleSetID: id,
-		Head:      rules.Head{Revision: kept.last().Revision + 1, Deleted: set == nil},
+		Head:      rules.Head{Revision: kept.last().Revision + 1, Deleted: set == nil, Commit: rand.Text()},
 		Author:    change.Author, Comment: change.Comment, At: s.config.Now().UTC().Round(0),
+	}
+	if set == nil { // nothing else can write overrides until it is put again
+		s.clear(id)
+		delete(s.overrides, id)
 	}
 	kept.current = set
 	kept.versions = append(kept.versions, version{entry, document})
@@ -136,6 +141,9 @@ func (s *Source) PutOverrides(ctx context.Context, ruleSet string, changes []rul
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.sets[ruleSet].last().Deleted {
+		return 0, fmt.Errorf("overrides of rule set %q, which was deleted: %w", ruleSet, rules.ErrNotFound)
+	}
 	added := 0
 	for i := range changes {
 		o := &changes[i]

@@ -6,7 +6,8 @@
 --
 -- KEYS[1]  the fleet state, a hash
 -- ARGV     field, value, field, value, ...
--- Returns  how many fields were not there, and the same of all fields there are
+-- Returns  how many fields were not there, the same of all fields there are, and the time in
+--          microseconds
 
 local call = redis.call
 
@@ -15,5 +16,6 @@ for i = 1, #ARGV, 2 do
   written = written + call('HSETNX', KEYS[1], ARGV[i], ARGV[i + 1])
 end
 local time = call('TIME')
-call('HSETNX', KEYS[1], 'since', string.format('%.0f', time[1] * 1000000 + time[2]))
-return { written, call('HGETALL', KEYS[1]) }
+local now = time[1] * 1000000 + time[2]
+call('HSETNX', KEYS[1], 'since', string.format('%.0f', now))
+return { written, call('HGETALL', KEYS[1]), now }

@@ -76,7 +76,7 @@ class FluxGateMiddleware:
     def _describe(self, scope: Scope) -> Request:
         lines: dict[str, list[str]] = {}
         for name, value in scope["headers"]:
-            lines.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
+            lines.setdefault(name.decode("latin-1").lower(), []).append(_text(value))
         client, cookie, proxies = scope.get("client"), lines.get("cookie"), lines.get(self._client_ip.header, ())
         if cookie:
             lines["cookie"] = ["; ".join(cookie)]  # HTTP/2 may send it in parts
@@ -89,6 +89,14 @@ class FluxGateMiddleware:
             host=lines.get("host", [""])[0],
             headers={name: of for name, of in lines.items() if (name not in _CREDENTIALS if self._names is None else name in self._names)},
         )
+
+
+def _text(value: bytes) -> str:
+    """A header as rules read it: UTF-8, or Latin-1 if it is not UTF-8."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.decode("latin-1")
 
 
 class _Problem:

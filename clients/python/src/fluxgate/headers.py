@@ -31,11 +31,12 @@ def rate_limit_headers(d: Decision) -> dict[str, str]:
     headers |= {"X-RateLimit-Limit": str(d.limit), "X-RateLimit-Remaining": str(d.remaining)}
     if d.time_ms:
         headers["X-RateLimit-Reset"] = str(_seconds(d.time_ms + d.reset_after_ms))
-    entries = [(name, b) for name, b in _named(d) if b.status not in ("unavailable", "not asked")]
-    binding = [entry for entry in entries[_MAX_ENTRIES:] if entry[0] == f"{d.rule}.{d.band}"]
+    # The registered units are requests, bytes and concurrent requests: clients take tokens and money for requests.
+    entries = [(name, b) for name, b in _named(d) if b.status not in ("unavailable", "not asked") and (not b.measure or b.kind == "concurrency")]
+    binding = [entry for entry in entries[_MAX_ENTRIES:] if entry[0] == _policy_name(d.rule, d.band)]
     entries = entries[: _MAX_ENTRIES - len(binding)] + binding
     if entries:
-        headers["RateLimit"] = ", ".join(f'"{name}";r={min(b.remaining, _MAX_INTEGER)};t={_seconds(_window_left(b, d))}' for name, b in entries)
+        headers["RateLimit"] = ", ".join(f'"{name}";r={min(b.remaining, _MAX_INTEGER)}{_reset(b, d)}' for name, b in entries)
         headers["RateLimit-Policy"] = ", ".join(_policy(name, b) for name, b in entries)
     return headers
 
@@ -48,7 +49,7 @@ def problem_of(d: Decision) -> dict[str, Any]:
     problem = {"type": _EXCEEDED, "title": "Request cannot be satisfied as assigned quota has been exceeded", "status": 429, "reason": d.reason}
     if not d.band:
         return problem
-    binding = f"{d.rule}.{d.band}"
+    binding = _policy_name(d.rule, d.band)
     violated = [name for name, b in _named(d) if (b.status == "rejected" and b.wait_ms) or (b.status == "too costly" and b.cost > b.limit)]
     return problem | {"detail": _exceeded(d, binding), "violated-policies": list(dict.fromkeys([binding, *violated]))[:_MAX_ENTRIES]}
 
@@ -68,7 +69,12 @@ def _seconds(ms: float) -> int:
 
 def _named(d: Decision) -> list[tuple[str, Band]]:
     """The bands that headers and problem documents show, by their names."""
-    return [(f"{b.rule}.{b.label or _numbers(b)}", b) for b in d.bands if not b.shadow]
+    return [(_policy_name(b.rule, b.label or _numbers(b)), b) for b in d.bands if not b.shadow]
+
+
+def _policy_name(rule: str, band: str) -> str:
+    """The name of a limit: with a slash where it would else be that of another, because the rule or the band has a dot."""
+    return f"{rule}/{band}" if "." in rule + band else f"{rule}.{band}"
 
 
 def _numbers(b: Band) -> str:
@@ -82,13 +88,21 @@ def _numbers(b: Band) -> str:
     return f"{b.refill_tokens or b.capacity}-per-{us // length}{suffix}"
 
 
-def _window_left(b: Band, d: Decision) -> float:
-    """How long until a band is full, or a rejected request can be sent again if that is sooner."""
-    left = max(0.0, b.full_after_ms - d.wait_ms)
-    return min(left, d.retry_after_ms or left)
+def _reset(b: Band, d: Decision) -> str:
+    """When more is left, unless it is unknown, there cannot be more, or a rejected request can be sent again before."""
+    if not b.more_after_ms or 0 < d.retry_after_ms < b.more_after_ms:
+        return ""
+    left = max(0.0, b.more_after_ms - d.wait_ms)
+    overflows = left < 1000 and b.kind != "quota" and _window(b) < 1000  # in a second
+    return f";t={0 if overflows else _seconds(left)}"
+
+
+def _window(b: Band) -> float:
+    """How long an empty token bucket or sliding window takes to become full, in milliseconds."""
+    return b.refill_ms * b.capacity / (b.refill_tokens or b.capacity or 1)
 
 
 def _policy(name: str, b: Band) -> str:
-    unit = f';qu="{b.measure}"' if b.measure else ""
-    full = "" if b.kind in ("quota", "concurrency") else f";w={_seconds(b.refill_ms * b.capacity / (b.refill_tokens or b.capacity or 1))}"
-    return f'"{name}";q={min(b.limit, _MAX_INTEGER)}{unit}{full}'
+    unit = ';qu="concurrent-requests"' if b.kind == "concurrency" else ""
+    window = "" if b.kind in ("quota", "concurrency") or _window(b) < 1000 else f";w={_seconds(_window(b))}"
+    return f'"{name}";q={min(b.limit, _MAX_INTEGER)}{unit}{window}'

@@ -74,6 +74,7 @@ class Band:
     cost: int = 1
     owed: int = 0
     wait_ms: float = 0
+    more_after_ms: float = 0
     full_after_ms: float = 0
     refill_tokens: int = 0
     refill_ms: float = 0

@@ -10,19 +10,39 @@ import { Section } from "../../ui/Page";
 import { Empty, Failure } from "../../ui/states";
 import { useMissingRole } from "../rules/queries";
 import { RefillPlot } from "./RefillPlot";
-import { leftOf, refillOf, time, unknown, verdictOf, whyNot, type Band } from "./words";
+import { leftOf, noVerdict, refillOf, time, unknown, verdictOf, whyNot, type Band } from "./words";
 
 type Explanation = Schemas["Explanation"];
 type Verdict = Schemas["Verdict"];
 
+interface Props {
+  explanation: Explanation;
+  // about is the rule that the question is about, or empty. Without it in effect a decision would answer
+  // another question.
+  about: string;
+  forget: () => void;
+  refresh: () => void;
+}
+
 // Result is the decision about a request, the rules with their reasons, and the buckets.
-export function Result({ explanation, refresh }: { explanation: Explanation; refresh: () => void }) {
+export function Result({ explanation, about, forget, refresh }: Props) {
   const { ruleSet, decision, rules, readings } = explanation;
   const applying = rules.filter((r) => r.applies);
   const others = rules.filter((r) => !r.applies);
+  const missed = noVerdict(explanation, about);
   return (
     <>
-      {decision && (
+      {missed && (
+        <Alert color="yellow" variant="light" title="No verdict" role="status">
+          <Text size="sm" className="breakable">
+            {missed}
+          </Text>
+          <Button mt="xs" size="xs" variant="default" onClick={forget}>
+            Decide this request anyway
+          </Button>
+        </Alert>
+      )}
+      {!missed && decision && (
         <Alert color={decision.allowed ? "green" : "red"} variant="light" title={decision.allowed ? "Allowed" : "Rejected"} role="status">
           <Text size="sm" className="breakable">
             {verdictOf(decision)} {decision.degraded && "Redis is unavailable for at least one rule."} No tokens were taken.

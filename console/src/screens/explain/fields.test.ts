@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { parseCurl } from "./curl";
-import { emptyFields, exampleOf, problemsOf, requestOf, withCurl } from "./fields";
+import { emptyFields, exampleOf, problemsOf, questionOf, requestOf, withCurl } from "./fields";
 
 const fields = { ...emptyFields, ruleSet: "api-limits" };
 
@@ -43,7 +43,18 @@ describe("exampleOf", () => {
     [{ paths: ["/a", "/b"], methods: ["POST", "GET"] }, { path: "/a", method: "POST" }],
     [{ path: "/**" }, { path: "/" }],
     [{}, {}],
+    [{ when: { hosts: ["*.example.com"], headers: { "X-Tenant": ["acme", "b"], "X-Any": ["*"] }, attributes: { tier: ["premium"] } } }, { host: "any.example.com", headers: "X-Tenant: acme\nX-Any: any", attributes: "tier=premium" }],
+    [{ when: { users: ["ada"], ips: ["10.0.0.0/8"] } }, { userId: "ada", ip: "10.0.0.0" }],
   ])("%o", (rule, want) => {
     expect(exampleOf({ id: "r", ...rule })).toEqual(want);
+  });
+});
+
+describe("questionOf", () => {
+  it("keeps the caller that is named, and fills in what the rule demands", () => {
+    const rule = { id: "r", path: "/llm/**", method: "POST", when: { users: ["ada"], attributes: { plan: ["free"] } } };
+    const got = questionOf({ ...fields, userId: "bob" }, { userId: "bob" }, rule);
+    expect(got).toEqual({ ...fields, userId: "bob", method: "POST", path: "/llm", attributes: "plan=free" });
+    expect(questionOf({ ...fields, path: "/llm/7" }, { path: "/llm/7" }, rule)).toMatchObject({ path: "/llm/7", method: "POST", attributes: "plan=free" });
   });
 });

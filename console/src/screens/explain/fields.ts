@@ -61,10 +61,34 @@ export function withCurl(fields: Fields, { method, path, host, headers }: CurlRe
   return { ...fields, method, path, host, headers: headers.map(([name, value]) => `${name}: ${value}`).join("\n") };
 }
 
-// exampleOf returns the method and the path of a request that a rule is for.
+// exampleOf returns the fields of a request that a rule is for: what its conditions demand, and the caller
+// of it if the rule names callers. Of an API key it knows the digest only, and it cannot know whether
+// another condition excludes the path.
 export function exampleOf(rule: Schemas["RuleDocument"]): Partial<Fields> {
   const method = rule.methods?.[0] ?? rule.method;
   const pattern = rule.paths?.[0] ?? rule.path;
   const segments = pattern?.split("/").filter((part) => part !== "**" && part !== "").map((part) => part.replaceAll("*", "1"));
-  return { ...(method && { method }), ...(segments && { path: "/" + segments.join("/") }) };
+  const { hosts, users, ips, headers, attributes } = rule.when ?? {};
+  return {
+    ...(method && { method }),
+    ...(segments && { path: "/" + segments.join("/") }),
+    ...(hosts?.[0] && { host: hosts[0].replace(/^\*\./, "any.") }),
+    ...(users?.[0] && { userId: users[0] }),
+    ...(ips?.[0] && { ip: ips[0].replace(/\/.*/, "") }),
+    ...(headers && { headers: firstOfEach(headers, ": ") }),
+    ...(attributes && { attributes: firstOfEach(attributes, "=") }),
+  };
+}
+
+// firstOfEach writes a line for each name with its first value. Any value is allowed if that is *.
+function firstOfEach(values: Record<string, string[] | null>, mark: string): string {
+  return Object.entries(values)
+    .map(([name, allowed]) => `${name}${mark}${(allowed?.[0] ?? "*").replace(/^\*$/, "any")}`)
+    .join("\n");
+}
+
+// questionOf returns a request that a rule is for. What is given, such as its caller, comes before the conditions
+// of the rule.
+export function questionOf(fields: Fields, given: Partial<Fields>, rule: Schemas["RuleDocument"]): Fields {
+  return { ...fields, ...exampleOf(rule), ...given };
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { leftOf, verdictOf, type Band } from "./words";
+import { leftOf, noVerdict, verdictOf, type Band } from "./words";
 
 test("what the store does not say is not called empty", () => {
   const band: Band = { rule: "all", status: "unavailable", source: "none", limit: 1_000_000, capacity: 1_000_000, remaining: 0 };
@@ -15,4 +15,13 @@ test("a request that only shadow rules match is no request without a rule", () =
   const band = { rule: "all", band: "daily", shadow: true, status: "ok", source: "store", limit: 3, remaining: 2 };
   expect(verdictOf(decision)).toBe("It would pass: no rule applies.");
   expect(verdictOf({ ...decision, bands: [band] as never })).toBe("It would pass: only shadow rules apply.");
+});
+
+test("there is no verdict about a rule that does not apply", () => {
+  const rules = [{ rule: "a", applies: true, priority: 0 }, { rule: "b", applies: false, why: "attribute", detail: "plan", priority: 0 }];
+  const explanation = { ruleSet: "api", rules };
+  expect(noVerdict(explanation, "")).toBe("");
+  expect(noVerdict(explanation, "a")).toBe("");
+  expect(noVerdict(explanation, "b")).toBe("Rule b does not apply to this request: The attribute plan is missing or has another value. Change the request to one that the caller makes.");
+  expect(noVerdict(explanation, "c")).toBe("Rule set api has no rule c any more.");
 });

@@ -66,6 +66,15 @@ export function verdictOf(d: Decision): string {
   return `${what}: ${reason}.${rule}${retry}`;
 }
 
+// noVerdict says why a decision would not answer a question about a rule, or is empty if it would: the rule
+// does not apply to the request.
+export function noVerdict({ ruleSet, rules }: Schemas["Explanation"], about: string): string {
+  const verdict = rules.find((r) => r.rule === about);
+  if (!about || verdict?.applies) return "";
+  const how = "Change the request to one that the caller makes.";
+  return verdict ? `Rule ${about} does not apply to this request: ${whyNot(verdict)} ${how}` : `Rule set ${ruleSet} has no rule ${about} any more.`;
+}
+
 // time returns milliseconds in the unit that reads best.
 export function time(ms: number): string {
   if (ms < 1000) return `${round(ms)} ms`;

@@ -1,7 +1,7 @@
 import { Button, Group, Paper, Stack, Text, TextInput, Title } from "@mantine/core";
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
-import { api, ApiError, unwrap, type Schemas } from "../../api/client";
+import { api, ApiError, asText, exactly, unwrap, type Schemas } from "../../api/client";
 import { href, useRoute } from "../../router";
 import { Ago } from "../../ui/Ago";
 import { DataTable, type Column } from "../../ui/DataTable";
@@ -74,7 +74,7 @@ function Compare({ part, revision }: { part: Part; revision: number }) {
   const { id, current } = part;
   const old = useQuery({
     queryKey: ["revision", id, revision],
-    queryFn: () => unwrap(api.GET("/v1/rule-sets/{ruleSet}/revisions/{revision}", { params: { path: { ruleSet: id, revision } } })),
+    queryFn: async () => (await exactly<Schemas["Version"]>(api.GET("/v1/rule-sets/{ruleSet}/revisions/{revision}", { ...asText, params: { path: { ruleSet: id, revision } } }))).data,
     staleTime: Infinity,
   });
   return (

@@ -1,11 +1,13 @@
-import { Anchor, Button, Group, Modal, Text, TextInput, Title } from "@mantine/core";
-import { useState } from "react";
-import { api, unwrap, type Schemas } from "../../api/client";
+import { Alert, Anchor, Button, Group, Modal, Text, TextInput, Title } from "@mantine/core";
+import { useState, type ReactNode } from "react";
+import type { Schemas } from "../../api/client";
 import type { Live } from "../../api/live";
-import { useNumbers } from "../../api/queries";
+import { ruleSets, useFleet, useNumbers } from "../../api/queries";
 import { useLive } from "../../api/useLive";
 import { href, navigate } from "../../router";
+import { shownRevision } from "../../ui/format";
 import { Page } from "../../ui/Page";
+import { notStored } from "../../ui/servers";
 import { Empty, Failure, Loaded, Loading } from "../../ui/states";
 import { useAllRules, useMayNotWrite } from "./queries";
 import { RuleTable } from "./RuleTable";
@@ -19,16 +21,50 @@ const portion = 50;
 
 // RuleSets lists all rule sets with their rules.
 export function RuleSets() {
-  const sets = useLive(["rule-sets"], () => unwrap(api.GET("/v1/rule-sets", { params: { query: { limit: 1000 } } })), 5000);
+  const sets = useLive(ruleSets.queryKey, ruleSets.queryFn, 5000);
   const [search, setSearch] = useState("");
   const refused = useMayNotWrite();
   const live = useNumbers(1000).data;
   return (
-    <Page title="Rules" controls={!refused && <NewRuleSet />}>
+    <Page title="Rules" controls={!refused && !sets.data?.fromMemory && <NewRuleSet />}>
       {refused && <Refused why={refused} />}
       <TextInput type="search" label="Search" placeholder="A rule set, rule, path, user, scope or state" value={search} onChange={(e) => setSearch(e.currentTarget.value)} />
-      <Loaded query={sets}>{({ ruleSets }) => <List entries={ruleSets} search={search} live={live} />}</Loaded>
+      <Loaded query={sets}>
+        {(data) => (
+          <>
+            {data.fromMemory && <FromMemory>Rule sets that it has not used are missing here.</FromMemory>}
+            {!data.fromMemory && !data.next && <StillInEffect stored={data.ruleSets.map((s) => s.id)} />}
+            <List entries={data.ruleSets} search={search} live={live} />
+          </>
+        )}
+      </Loaded>
     </Page>
+  );
+}
+
+// FromMemory says that the rules are those in effect on the server, because the source cannot be read.
+export function FromMemory({ children }: { children?: ReactNode }) {
+  return (
+    <Alert color="yellow" variant="light" title="The rule source cannot be read" role="status">
+      Shown are the rules in effect on the server that answers you. They may be older than those in the source, and cannot be changed until it answers. {children}
+    </Alert>
+  );
+}
+
+// StillInEffect names rule sets that servers have in effect and the source does not have: all, or one.
+export function StillInEffect({ stored, only }: { stored: string[]; only?: string }) {
+  const missing = notStored(useFleet().data, stored).filter(({ id }) => only === undefined || id === only);
+  if (missing.length === 0) return null;
+  return (
+    <Alert color="red" variant="light" title="In effect, but not in the source" role="status">
+      <ul className="plain">
+        {missing.map(({ id, revisions }) => (
+          <li key={id} className="breakable">
+            Servers still apply {id}, revision {revisions.map(shownRevision).join(", ")}. The source does not have it: it may have lost data. Create the rule set again, or restore the source.
+          </li>
+        ))}
+      </ul>
+    </Alert>
   );
 }
 
@@ -45,7 +81,7 @@ function List({ entries, search, live }: { entries: Entry[]; search: string; liv
   const [size, setSize] = useState(portion);
   const shown = entries.slice(0, size);
   const answers = useAllRules(shown);
-  if (entries.length === 0) return <Empty>There are no rule sets.</Empty>;
+  if (entries.length === 0) return <Empty>There are no rule sets in the source.</Empty>;
   const sections = shown.map((entry, i) => <RulesOf key={entry.id} entry={entry} answer={answers[i]!} search={search} live={live} />);
   const loading = answers.some((a) => a.isPending);
   const found = shown.some((entry, i) => matching(entry, answers[i]!, search).length > 0 || named(entry, search));

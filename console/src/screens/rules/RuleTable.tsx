@@ -3,7 +3,7 @@ import type { ReactNode } from "react";
 import type { Live } from "../../api/live";
 import { href } from "../../router";
 import { DataTable, type Column } from "../../ui/DataTable";
-import { rate } from "../../ui/format";
+import { rate, rejected } from "../../ui/format";
 import type { Rule } from "./text";
 import { limitsOf, matchOf, stateOf, type State } from "./words";
 
@@ -45,7 +45,7 @@ export function RuleTable({ ruleSet, rules, live, action }: Props) {
     { title: "Limit", cell: (r) => <span className="breakable">{limitsOf(r)}</span> },
     { title: "By", cell: (r) => (r.action && r.action !== "limit" ? "–" : (r.limitScope ?? "GLOBAL")) },
     { title: "Allowed/s", number: true, cell: (r) => rate(rates.get(r.id)?.allowed) },
-    { title: "Limited/s", number: true, cell: (r) => rate(rates.get(r.id)?.limited) },
+    { title: "Rejected/s", number: true, cell: (r) => rate(rejected(rates.get(r.id))) },
     { title: "Shadow/s", number: true, cell: (r) => rate(rates.get(r.id)?.shadow) },
   ];
   if (action) columns.push({ title: "What to do", cell: action });

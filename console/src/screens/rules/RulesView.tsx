@@ -23,7 +23,7 @@ export function RulesView(part: Part) {
   if (!current.set) {
     return (
       <>
-        <Empty>There is no rule set {id}.</Empty>
+        <Empty>There is no rule set {id} in the source.</Empty>
         {!refused && (
           <Group>
             <Button onClick={() => show("yaml")}>Create it</Button>

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { parseJSON } from "../../api/exact";
 import { merge } from "./merge";
 
 const rule = (id: string, capacity: number, more: object = {}) => ({ id, bands: [{ label: "burst", capacity }], ...more });
@@ -37,4 +38,10 @@ describe("merge", () => {
   it("merges a rule set that did not exist", () => {
     expect(merge(set(), set(rule("a", 1)), set(rule("b", 1)))).toEqual({ value: set(rule("b", 1), rule("a", 1)), both: [] });
   });
+});
+
+it("takes a number that JavaScript does not have as one value", () => {
+  const of = (text: string) => parseJSON(`{"a":${text}}`);
+  expect(merge(of("1e400"), of("1e400"), of("1e401"))).toEqual({ value: of("1e401"), both: [] });
+  expect(merge(of("1e400"), of("1e402"), of("1e401"))).toEqual({ value: of("1e402"), both: ["a"] });
 });

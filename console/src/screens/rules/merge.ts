@@ -1,3 +1,5 @@
+import { Exact } from "../../api/exact";
+
 // Merged is the result of a merge, and the fields that both sides changed: there the
 // value is mine.
 export interface Merged<T> {
@@ -40,7 +42,7 @@ function field(of: Fields, name: string): unknown {
 }
 
 function isObject(value: unknown): value is Fields {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
+  return typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Exact);
 }
 
 // byName returns the objects of a list by their ids or labels, or undefined if one
@@ -58,6 +60,7 @@ function byName(value: unknown): Fields | undefined {
 
 export function equal(a: unknown, b: unknown): boolean {
   if (a === b) return true;
+  if (a instanceof Exact && b instanceof Exact) return a.text === b.text;
   if (Array.isArray(a) && Array.isArray(b)) return a.length === b.length && a.every((item, i) => equal(item, b[i]));
   if (!isObject(a) || !isObject(b)) return false;
   const names = new Set([...Object.keys(a), ...Object.keys(b)]);

@@ -1,6 +1,7 @@
 import { useQueries, useQuery, useQueryClient, skipToken } from "@tanstack/react-query";
 import { useEffect } from "react";
-import { api, ApiError, unwrap, withHeaders, type Schemas } from "../../api/client";
+import { api, ApiError, asText, exactly, unwrap, type Schemas } from "../../api/client";
+import { isFromMemory } from "../../api/queries";
 import { useLive } from "../../api/useLive";
 import { useWho } from "../../session";
 import type { RuleSet } from "./text";
@@ -11,12 +12,14 @@ type Entry = Schemas["Entry"];
 export interface Current {
   revision: number;
   set: RuleSet | undefined;
+  // fromMemory is whether it is what the server has in effect, because the source cannot be read.
+  fromMemory?: boolean;
 }
 
 async function load(ruleSet: string): Promise<Current> {
   try {
-    const { data, headers } = await withHeaders(api.GET("/v1/rule-sets/{ruleSet}", { params: { path: { ruleSet } } }));
-    return { revision: Number(headers.get("ETag")?.replaceAll('"', "")), set: data };
+    const { data, headers } = await exactly<RuleSet>(api.GET("/v1/rule-sets/{ruleSet}", { ...asText, params: { path: { ruleSet } } }));
+    return { revision: Number(headers.get("ETag")?.replaceAll('"', "")), set: data, fromMemory: isFromMemory(headers) };
   } catch (error) {
     if (error instanceof ApiError && error.status === 404) return { revision: 0, set: undefined };
     throw error;
@@ -35,6 +38,7 @@ export function useAllRules(entries: Entry[]) {
       queryKey: ["rules-of", id, revision],
       queryFn: () => load(id),
       staleTime: Infinity,
+      refetchInterval: (query: { state: { status: string } }) => (query.state.status === "error" ? 5000 : false),
     })),
   });
 }

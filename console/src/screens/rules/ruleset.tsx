@@ -9,7 +9,7 @@ import { Conflict } from "./Conflict";
 import { History } from "./History";
 import { useHead, useMayNotWrite, useRuleSet, useWork, type Current, type Work } from "./queries";
 import { Review } from "./Review";
-import { Refused } from "./RuleSets";
+import { FromMemory, Refused, StillInEffect } from "./RuleSets";
 import { RulesView } from "./RulesView";
 import { Saved } from "./Saved";
 import { read, textOf, withRules } from "./text";
@@ -52,7 +52,8 @@ function Views({ id, current }: { id: string; current: Current }) {
   const view = (useRoute().query.get("view") ?? "") as View;
   const [work, setWork] = useWork(id);
   const [notice, setNotice] = useState({ view, text: "" });
-  const refused = useMayNotWrite();
+  const forbidden = useMayNotWrite();
+  const refused = forbidden || (current.fromMemory ? "The rules cannot be changed while their source cannot be read." : "");
   const show = (next: View, text = "") => {
     setNotice({ view: next, text });
     navigate(["rules", id], { view: next });
@@ -63,7 +64,8 @@ function Views({ id, current }: { id: string; current: Current }) {
   return (
     <>
       <Head id={id} current={current} view={view} />
-      {refused && <Refused why={refused} />}
+      {current.fromMemory ? <FromMemory /> : refused && <Refused why={refused} />}
+      {!current.set && <StillInEffect stored={[]} only={id} />}
       {failure && <Failure error={failure} />}
       {notice.text && notice.view === view && (
         <Alert color="green" variant="light" role="status" withCloseButton closeButtonLabel="Close" onClose={() => setNotice({ view, text: "" })}>

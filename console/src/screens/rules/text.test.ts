@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { exempt } from "../../proposals";
 import { editRule, marksOf, read, textOf, withRules, type Rule, type RuleSet } from "./text";
+import { parseJSON, writeJSON } from "../../api/exact";
 
 const set: RuleSet = {
   id: "api-limits",
@@ -121,5 +122,22 @@ describe("money", () => {
 
   it("reads what is no rule set", () => {
     for (const text of ["5", "rules: 5", "rules: [5, null, {bands: 5}, {bands: [5, null, []]}]"]) expect(read(text).marks).toEqual([]);
+  });
+});
+
+describe("numbers that JavaScript does not have", () => {
+  const answer = '{"id":"a","rules":[{"id":"r","bands":[{"capacity":5,"refillTokens":5,"refillSeconds":3600}],"attributes":{"account":9007199254740993,"big":1e400,"price":1.10}}]}';
+
+  it("are kept by an edit of another field", () => {
+    const text = editRule(read(textOf(parseJSON(answer) as RuleSet)), "r", [{ path: ["bands", 0, "capacity"], value: 6 }]);
+    expect(writeJSON(read(text).value)).toBe(answer.replace('"capacity":5', '"capacity":6'));
+    expect(writeJSON(read(withRules(read(text), read(text).value!.rules)).value)).toBe(answer.replace('"capacity":5', '"capacity":6'));
+  });
+  it("are kept as they are typed", () => {
+    expect(writeJSON(read("id: a\nrules: []\nx: [-9007199254740993, 1e400]\n").value)).toBe('{"id":"a","rules":[],"x":[-9007199254740993,1e400]}');
+  });
+  it.each([".inf", "-.Inf", ".nan", "0xfffffffffffffffff", "+9007199254740993"])("refuses %s at its line", (number) => {
+    const source = read(`id: a\nx: ${number}\n`);
+    expect([source.value, source.marks[0]?.line]).toEqual([undefined, 2]);
   });
 });

@@ -1,5 +1,6 @@
-import { isMap, isScalar, isSeq, LineCounter, parseDocument, stringify, visit, type Document, type ParsedNode } from "yaml";
+import { isMap, isScalar, isSeq, LineCounter, parseDocument, stringify, visit, type Document, type ParsedNode, type ScalarTag, type Tags } from "yaml";
 import type { Schemas } from "../../api/client";
+import { Exact, jsonNumber, numberOf, parseJSON, writeJSON } from "../../api/exact";
 import { parsed, written } from "../../ui/amount";
 
 export type RuleSet = Schemas["RuleSetDocument"];
@@ -22,12 +23,24 @@ const kept = ["ruleSetId", "createdAt", "updatedAt"];
 // which would change both rules at once.
 const plain = { aliasDuplicateObjects: false };
 
+// exact is a number that is kept as it is written.
+const exact: ScalarTag = {
+  tag: "tag:yaml.org,2002:float",
+  default: true,
+  test: jsonNumber,
+  identify: (value) => value instanceof Exact,
+  resolve: (text) => numberOf(text),
+  stringify: ({ value }) => (value instanceof Exact ? value.text : JSON.stringify(value)),
+};
+
+const numbers = { customTags: (tags: Tags) => [exact, ...tags] };
+
 // withAmounts replaces the numbers of the limits of a rule. Other programs may have written them: they can be anything.
 function withAmounts<R>(rule: R, replace: (value: unknown, measure: string | undefined) => unknown): R {
   const { bands, cost } = (rule ?? {}) as { bands?: unknown; cost?: string };
   if (!Array.isArray(bands)) return rule;
-  const numbers = (band: object) => Object.entries(band).map(([name, value]) => [name, name === "capacity" || name === "refillTokens" ? replace(value, cost) : value]);
-  return { ...rule, bands: bands.map((band: unknown) => (isObject(band) ? Object.fromEntries(numbers(band)) : band)) };
+  const amounts = (band: object) => Object.entries(band).map(([name, value]) => [name, name === "capacity" || name === "refillTokens" ? replace(value, cost) : value]);
+  return { ...rule, bands: bands.map((band: unknown) => (isObject(band) ? Object.fromEntries(amounts(band)) : band)) };
 }
 
 function isObject(value: unknown): value is object {
@@ -39,7 +52,7 @@ export function textOf(set: RuleSet): string {
   const rules = set.rules
     .map((rule) => withAmounts(rule, (n, measure) => (typeof n === "number" ? written(n, measure) : n)))
     .map(({ id, ...rule }) => ({ id, ...Object.fromEntries(Object.entries(rule).filter(([name]) => !kept.includes(name))) }));
-  return stringify({ ...set, rules }, { ...plain, lineWidth: 0 });
+  return stringify({ ...set, rules }, { ...plain, ...numbers, lineWidth: 0 });
 }
 
 type Parsed = Document.Parsed<ParsedNode>;
@@ -57,12 +70,18 @@ export interface Source {
 
 export function read(text: string): Source {
   const lines = new LineCounter();
-  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
+  const document = parseDocument(text, { ...numbers, lineCounter: lines, prettyErrors: false });
   const marks = document.errors.map((error) => markAt(text, error.pos[0], error.pos[1], error.message));
+  visit(document, {
+    Scalar: (_, { value, source, range }) => {
+      if (typeof value !== "number" || source === undefined || !range || jsonNumber.test(source) || Number.isSafeInteger(value)) return;
+      marks.push(markAt(text, range[0], range[1], `${source} is not a number of JSON: write its digits, or quote it.`));
+    },
+  });
   if (marks.length > 0) return { text, document, value: undefined, marks };
   try {
     // As it is sent: a value that contains itself is an error.
-    const value = JSON.parse(JSON.stringify(document.toJS())) as RuleSet;
+    const value = parseJSON(writeJSON(document.toJS())) as RuleSet;
     if (isObject(value) && Array.isArray(value.rules)) {
       value.rules = value.rules.map((rule) => withAmounts(rule, (n, measure) => (typeof n === "string" ? parsed(n, measure) : n)));
     }

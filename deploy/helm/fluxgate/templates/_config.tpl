@@ -148,7 +148,6 @@ error does not show the address.
 {{- /* fluxgate.yaml as a map: config, and what the chart derives from values. */ -}}
 {{- define "fluxgate.config" -}}
 {{- include "fluxgate.checkValues" . }}
-{{- $name := include "fluxgate.fullname" . }}
 {{- $secrets := "/etc/fluxgate/secrets" }}
 {{- with .Values }}
 {{- $redis := dict "enabled" .redis.enabled }}
@@ -199,8 +198,9 @@ error does not show the address.
 {{- $hosts := list }}
 {{- if .admin.enabled }}
   {{- $admin = printf ":%v" .admin.port }}
-  {{- $namespaced := printf "%s.%s" $name $.Release.Namespace }}
-  {{- $hosts = concat (list $name $namespaced (print $namespaced ".svc") (print $namespaced ".svc.cluster.local")) .admin.hosts }}
+  {{- $service := include "fluxgate.internalService" $ }}
+  {{- $namespaced := printf "%s.%s" $service $.Release.Namespace }}
+  {{- $hosts = concat (list $service $namespaced (print $namespaced ".svc") (print $namespaced ".svc.cluster.local")) .admin.hosts }}
 {{- end }}
 {{- $server := dict
   "http" (printf ":%v" .http.port)

@@ -12,6 +12,11 @@
 {{- end -}}
 {{- end -}}
 
+{{- /* The Service of the metrics and admin ports. */ -}}
+{{- define "fluxgate.internalService" -}}
+{{ include "fluxgate.fullname" . }}-internal
+{{- end -}}
+
 {{- define "fluxgate.selectorLabels" -}}
 app.kubernetes.io/name: {{ include "fluxgate.name" . | quote }}
 app.kubernetes.io/instance: {{ .Release.Name | quote }}

@@ -1,6 +1,6 @@
 -- request.lua: the decision of a request, whatever it asks for.
 
-local PEEK = 1
+local PEEK, DEBIT = 1, 6
 local SHADOW, OVERDRAFT, SHADOW_OVERDRAFT, ALTERNATIVE = 1, 2, 3, 4
 local statuses = {} -- of the demands of the request at hand
 
@@ -34,7 +34,7 @@ end
 -- whose number is said, and returns their new number.
 function shared.decide(op, asked, d, said)
   -- Does each demand fit, waiting included?
-  local admitted, alternatives, over, n, e = 1, 0, 0, 0, d
+  local admitted, alternatives, over, n, e = op == DEBIT and 0 or 1, 0, 0, 0, d
   for j = 1, asked do
     local k, list, kind, cost = demands[e + 1], lists[demands[e + 2]], demands[e + 3], demands[e + 4]
     local state, status, longest, first = open(k, list), OK, 0, n
@@ -61,7 +61,7 @@ function shared.decide(op, asked, d, said)
         end
       end
     end
-    if kind == OVERDRAFT or kind == SHADOW_OVERDRAFT then
+    if status ~= UNREADABLE and (kind == OVERDRAFT or kind == SHADOW_OVERDRAFT) then
       status, longest = OK, wait_until_positive(list, first)
     elseif kind == ALTERNATIVE then
       alternatives = alternatives + 1
@@ -69,6 +69,7 @@ function shared.decide(op, asked, d, said)
     if status == OK and longest > demands[e + 6] then status = REJECTED end
     if unreadable[k] then
       status, levels[first + 1] = UNREADABLE, unreadable[k]
+    elseif status == UNREADABLE then -- it is ignored
     elseif status ~= OK and kind == ALTERNATIVE then
       over = over + 1
     elseif status ~= OK and kind ~= SHADOW and kind ~= SHADOW_OVERDRAFT then
@@ -91,13 +92,13 @@ function shared.decide(op, asked, d, said)
     said = said + 1
     values[said] = status
     if list.mixed then
-      local value = status == UNREADABLE and string.char(unreadable[k]) or kinds.pack(k, state)
+      local value = status == UNREADABLE and string.char(unreadable[k] or 0) or kinds.pack(k, state)
       values[said + 1], values[said + 2] = #value, value
       said = said + 2
       for i = 1, bands do
         if list[i].kind == CONCURRENCY then
-          values[said + 1], values[said + 2] = views[n + i][2], views[n + i][4]
-          said = said + 2
+          values[said + 1], values[said + 2], values[said + 3] = views[n + i][2], views[n + i][4], views[n + i][5]
+          said = said + 3
         end
       end
     else

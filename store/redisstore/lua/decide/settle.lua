@@ -1,5 +1,7 @@
 -- settle.lua: the settlement of a take.
 
+local MAX = 9007199254740992 -- 2^53
+
 -- Corrects a take to its actual cost, and returns the tokens that came back, or negative were
 -- charged. Tokens that could be handed out twice do not come back. Of a list that is mixed it
 -- also returns the value then.
@@ -16,7 +18,8 @@ function shared.settle(k, list, cost, actual, taken_at, due, holder)
   for i = 1, list.count do
     local b, units, level = list[i], 0, level_of(state, list[i], i)
     if difference > 0 and now >= taken_at then -- else how much has overflowed since is unknown
-      units = given_back(b.rate, b.tick, level, cost * b.unit, difference * b.unit, due[i], now + held)
+      local most = math.min(MAX, cost * b.unit)
+      units = given_back(b.rate, b.tick, level, most, difference * b.unit, due[i], now + held)
     elseif difference < 0 then
       units = -math.min(math.max(0, b.max - level), -difference * b.unit)
     end

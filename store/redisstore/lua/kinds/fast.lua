@@ -100,12 +100,13 @@ end
 takes[CONCURRENCY] = function(d, said)
   local b, cost, holder = lists[demands[d + 2]][1], demands[d + 4], holders[d / 6 + 1]
   if cost == 0 or not holder.id then return false end
-  local at = call('ZSCORE', KEYS[holder.k], 'at')
-  if at and -tonumber(at) > now then return false end
+  local at = redis.pcall('ZSCORE', KEYS[holder.k], 'at')
+  if type(at) == 'table' or at and -tonumber(at) > now then return false end
   local held = at and call('ZCOUNT', KEYS[holder.k], format('(%.0f', now), '+inf') or 0
   if held >= b.limit then return false end
+  local last = last_end(b, holder, held)
   hold_slot(b, holder, now + b.hold)
   values[said + 1], values[said + 2], values[said + 3], values[said + 4] = 1, OK, 0, ''
-  values[said + 5], values[said + 6] = held, 0
-  return said + 6
+  values[said + 5], values[said + 6], values[said + 7] = held, 0, last
+  return said + 7
 end

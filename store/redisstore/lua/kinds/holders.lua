@@ -4,24 +4,29 @@
 -- time of the last change as a negative score.
 
 -- Follows a clock that stepped back behind the last change of a set of holders: each of them
--- has as much time left as before.
+-- has as much time left as before. It returns false for a key that is no set of holders: an
+-- error here would end the call of all requests that share it.
 local function shift_holders(holder)
-  local at = -tonumber(call('ZSCORE', KEYS[holder.k], 'at') or 0)
-  if at <= now then return end
+  local score = redis.pcall('ZSCORE', KEYS[holder.k], 'at') or 0
+  if type(score) == 'table' then return false end
+  local at = -tonumber(score)
+  if at <= now then return true end
   local ends = call('ZRANGEBYSCORE', KEYS[holder.k], '(0', '+inf', 'WITHSCORES')
   for n = 1, #ends, 2 do call('ZADD', KEYS[holder.k], format('%.0f', ends[n + 1] - (at - now)), ends[n]) end
   call('ZADD', KEYS[holder.k], format('%.0f', -now), 'at')
+  return true
 end
 
--- How many hold slots of a band, and when the first of them loses its slot, which is only
--- looked up where it is needed.
+-- How many hold slots of a band, and when the first and the last of them lose their slots. The
+-- first is only looked up where it is needed. Of a key that is no set of holders nothing is known.
 local function held_by(b, holder)
-  local held, first = call('ZCOUNT', KEYS[holder.k], format('(%.0f', now), '+inf'), 0
+  local held, first = redis.pcall('ZCOUNT', KEYS[holder.k], format('(%.0f', now), '+inf'), 0
+  if type(held) == 'table' then return { b.tag, 0, b.limit, 0, 0, unreadable = true } end
   if held >= b.limit then
     local ends = call('ZRANGEBYSCORE', KEYS[holder.k], format('(%.0f', now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
     first = tonumber(ends[2])
   end
-  return { b.tag, held, b.limit, first }
+  return { b.tag, held, b.limit, first, last_end(b, holder, held) }
 end
 
 -- Gives the slots of the demand after e in demands.
@@ -38,7 +43,7 @@ end
 -- Releases or renews the slot of a holder, and returns whether it had one. A slot never ends
 -- earlier than before: the band may have had a longer hold.
 local function release(b, holder, renew)
-  shift_holders(holder)
+  if not shift_holders(holder) then return false end
   local till = holder.id and tonumber(call('ZSCORE', KEYS[holder.k], holder.id) or 0) or 0
   if till <= now then return false end
   if renew then

@@ -52,13 +52,13 @@ function kinds.read(k, value)
   local _, at = unpack_from('<BI7', value)
   local records, p, held = {}, 9, 0
   while p <= #value do
-    if p + 10 > #value or #records == MAX_RECORDS or held > 0 then return nil end
+    if p + 10 > #value or held > 0 then return nil end
     local tag = unpack_from('<I4', value, p)
     local f = formats[kind_of(tag)]
     if tag == HOLD then
       held = unpack_from('<I7', value, p + 4)
       p = p + 11
-    elseif not f or p + 3 + struct.size(f) + (tag >= KEPT and 7 or 0) > #value then
+    elseif not f or #records == MAX_RECORDS or p + 3 + struct.size(f) + (tag >= KEPT and 7 or 0) > #value then
       return nil
     else
       local r = { tag, unpack_from(f, value, p + 4) }

@@ -1,5 +1,15 @@
 -- slot.lua: a slot of a concurrency band.
 
+-- When the last of those that hold slots of a band loses its slot. Of many holders it is when a
+-- new one would: to find the last takes longer the more there are, and it came a short time ago.
+local MANY_HOLDERS = 128
+local function last_end(b, holder, held)
+  if held == 0 then return 0 end
+  if held > MANY_HOLDERS then return now + b.hold end
+  local ends = call('ZRANGEBYSCORE', KEYS[holder.k], format('(%.0f', now), '+inf', 'WITHSCORES', 'LIMIT', held - 1, 1)
+  return tonumber(ends[2])
+end
+
 -- Gives a slot until a moment, or renews it. The set expires some time after the last end, so
 -- that its expiry need not be renewed with every slot. Holders that have lost their slots are
 -- removed then.

@@ -27,6 +27,7 @@ function kinds.fits(e, k, state, list, n)
   for i = 1, list.count do
     local b, view = list[i], view_of(state, list, i, holder)
     views[n + i], levels[n + i], waits[n + i] = view, view[2], 0
+    if view.unreadable then status = UNREADABLE end
     if least < cost and b.kind ~= CONCURRENCY then
       cost = math.min(cost, floor(math.max(0, b.limit - view[2]) / b.unit))
     end
@@ -37,7 +38,7 @@ function kinds.fits(e, k, state, list, n)
     local b, price = list[i], cost * list[i].unit
     if b.kind == CONCURRENCY and holder.id and cost > 0 then price = 1 end
     if price > b.limit then
-      status = TOO_COSTLY
+      status = math.max(status, TOO_COSTLY) -- or unreadable
     elseif levels[n + i] + price > b.limit and (price > 0 or b.kind ~= CONCURRENCY) then
       waits[n + i] = b.kind == BUCKET and moment_of(b.rate, b.tick, levels[n + i] + price - b.limit) - now or MAX
       longest = math.max(longest, waits[n + i])

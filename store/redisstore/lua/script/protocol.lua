@@ -32,7 +32,8 @@
 --                          holders, 16 bytes who holds a slot, zeros for none
 --          per request:    uint8 what it is (0 take, 1 peek, 2 take from keys that nothing
 --                          else here asks for, 5 the same from one band that is no token bucket, or from
---                          one quota of each key), uint8 demands
+--                          one quota of each key, 6 take of a request that is rejected already),
+--                          uint8 demands
 --          per demand, request by request:
 --                          uint16 key, uint16 list, uint8 kind (0 enforced, 1 shadow, 2 enforced
 --                          overdraft, 3 shadow overdraft, 4 alternative), double cost, double least,
@@ -44,8 +45,9 @@
 --            uint8 admitted; per demand uint8 status, per band double level before the take;
 --            of a bucket that cannot be read its version instead of the first level;
 --            and where not all bands are token buckets, instead of the levels uint16 length and
---            the value before the take, and per band that limits concurrency two doubles: how
---            many hold a slot, and when the first of them loses it if there is none left
+--            the value before the take, and per band that limits concurrency three doubles: how
+--            many hold a slot, when the first of them loses it if there is none left, and when
+--            the last does
 --          then per settlement
 --            double tokens: given back, or negative charged; 1 if all slots were renewed;
 --            and where not all bands are token buckets and no slots are renewed, uint16 length

@@ -45,38 +45,52 @@ final class Answers {
 
     /** The limits of the lists, always with the binding one. */
     private static List<Decision.Band> shown(Decision d) {
-        List<Decision.Band> all = visible(d).filter(b -> !b.status().equals("unavailable") && !b.status().equals("not asked")).toList();
+        List<Decision.Band> all = visible(d).filter(b -> !b.status().equals("unavailable") && !b.status().equals("not asked"))
+                .filter(Answers::hasUnit).toList();
         Stream<Decision.Band> last = all.stream().skip(MAX_ENTRIES - 1).sorted(Comparator.comparing(b -> !name(b).equals(binding(d)))).limit(1);
         return Stream.concat(all.stream().limit(MAX_ENTRIES - 1), last).toList();
     }
 
     private static Stream<Decision.Band> visible(Decision d) { return d.bands().stream().filter(b -> !b.shadow()); }
 
-    private static String binding(Decision d) { return d.rule() + "." + d.band(); }
+    /** The registered units are requests, bytes and concurrent requests: clients take tokens and money for requests. */
+    private static boolean hasUnit(Decision.Band b) { return b.measure() == null || "concurrency".equals(b.kind()); }
 
-    /** The rule and the label of a limit, or its numbers, such as 100-per-1m. */
-    private static String name(Decision.Band b) {
-        if (b.label() != null) return b.rule() + "." + b.label();
-        if ("concurrency".equals(b.kind())) return b.rule() + "." + b.capacity() + "-at-once";
-        if ("quota".equals(b.kind())) return b.rule() + "." + b.capacity() + "-per-" + b.period();
+    private static String binding(Decision d) { return name(Objects.toString(d.rule(), ""), d.band()); }
+
+    private static String name(Decision.Band b) { return name(b.rule(), bandName(b)); }
+
+    /** The name of a limit: with a slash where it would else be that of another, because the rule or the band has a dot. */
+    private static String name(String rule, String band) { return rule + (rule.contains(".") || band.contains(".") ? "/" : ".") + band; }
+
+    /** The label of a limit, or its numbers, such as 100-per-1m. */
+    private static String bandName(Decision.Band b) {
+        if (b.label() != null) return b.label();
+        if ("concurrency".equals(b.kind())) return b.capacity() + "-at-once";
+        if ("quota".equals(b.kind())) return b.capacity() + "-per-" + b.period();
         long micros = Math.round(b.refillMs() * 1000);
         Unit unit = UNITS.stream().filter(u -> micros % u.micros == 0).findFirst().orElseThrow();
-        return b.rule() + "." + refill(b) + "-per-" + micros / unit.micros + unit.suffix;
+        return refill(b) + "-per-" + micros / unit.micros + unit.suffix;
     }
 
     private static long refill(Decision.Band b) { return b.refillTokens() == 0 ? b.capacity() : b.refillTokens(); }
 
-    /** What is left, and until when: the limit is full, or a rejected request can be sent again if that is sooner. */
+    /** What is left, and when more is, unless nobody knows, there cannot be more, or a rejected request can be sent again before. */
     private static String state(Decision.Band b, Decision d) {
-        double left = Math.max(0, b.fullAfterMs() - d.waitMs());
-        if (d.retryAfterMs() > 0) left = Math.min(left, d.retryAfterMs());
-        return '"' + name(b) + "\";r=" + Math.min(b.remaining(), MAX_INTEGER) + ";t=" + seconds(left);
+        String state = '"' + name(b) + "\";r=" + Math.min(b.remaining(), MAX_INTEGER);
+        if (b.moreAfterMs() == 0 || d.retryAfterMs() > 0 && b.moreAfterMs() > d.retryAfterMs()) return state;
+        double left = Math.max(0, b.moreAfterMs() - d.waitMs());
+        boolean overflows = left < 1000 && !"quota".equals(b.kind()) && window(b) < 1000; // in a second
+        return state + ";t=" + (overflows ? 0 : seconds(left));
     }
 
+    /** How long an empty token bucket or sliding window takes to become full, in milliseconds. */
+    private static double window(Decision.Band b) { return b.refillMs() * b.capacity() / Math.max(1, refill(b)); }
+
     private static String policy(Decision.Band b) {
-        String unit = b.measure() == null ? "" : ";qu=\"" + b.measure() + '"';
-        boolean noWindow = "quota".equals(b.kind()) || "concurrency".equals(b.kind());
-        String window = noWindow ? "" : ";w=" + seconds(b.refillMs() * b.capacity() / Math.max(1, refill(b)));
+        String unit = "concurrency".equals(b.kind()) ? ";qu=\"concurrent-requests\"" : "";
+        boolean noWindow = "quota".equals(b.kind()) || "concurrency".equals(b.kind()) || window(b) < 1000;
+        String window = noWindow ? "" : ";w=" + seconds(window(b));
         return '"' + name(b) + "\";q=" + Math.min(b.limit(), MAX_INTEGER) + unit + window;
     }
 

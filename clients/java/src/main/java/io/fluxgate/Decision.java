@@ -37,6 +37,7 @@ public record Decision(boolean allowed, String reason, String rule, String band,
      * @param remaining how many whole tokens are left
      * @param owed tokens booked beyond the limit
      * @param waitMs until the request would fit
+     * @param moreAfterMs until more is left, if nothing is taken; 0 if it is full, and for concurrent requests
      * @param fullAfterMs until it is full
      * @param capacity its capacity in the rule
      * @param refillTokens how many tokens it regains in each refillMs
@@ -47,13 +48,13 @@ public record Decision(boolean allowed, String reason, String rule, String band,
      * @param holdMs how long a slot is held without being renewed
      */
     public record Band(String rule, String label, boolean shadow, String measure, long cost, String status, String source, long limit, long remaining,
-            long owed, double waitMs, double fullAfterMs, long capacity, long refillTokens, double refillMs, String kind, String period,
+            long owed, double waitMs, double moreAfterMs, double fullAfterMs, long capacity, long refillTokens, double refillMs, String kind, String period,
             String timezone, double holdMs) {
         static Band read(Object value) {
             Fields f = Fields.of(value, "rule", "status", "source", "limit", "remaining", "capacity");
             return new Band(f.id("rule"), f.id("label"), f.flag("shadow"), f.id("measure"), f.count("cost", 1), f.text("status"), f.text("source"),
-                    f.count("limit"), f.count("remaining"), f.count("owed"), f.number("waitMs"), f.number("fullAfterMs"), f.count("capacity"),
-                    f.count("refillTokens"), f.number("refillMs"), f.text("kind"), f.id("period"), f.text("timezone"), f.number("holdMs"));
+                    f.count("limit"), f.count("remaining"), f.count("owed"), f.number("waitMs"), f.number("moreAfterMs"), f.number("fullAfterMs"),
+                    f.count("capacity"), f.count("refillTokens"), f.number("refillMs"), f.text("kind"), f.id("period"), f.text("timezone"), f.number("holdMs"));
         }
     }
 
