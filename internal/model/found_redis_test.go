@@ -35,6 +35,15 @@ func foundOnRedis() map[string]*History {
 			},
 			Ends: 3704 * ms,
 		},
+		// The same with a server far away: each take of one token has regained more than half of it.
+		"settlements at a server far away": {
+			Seed: 268759296383630, Gateways: []Gateway{{Latency: 200 * ms}}, Redis: Redis{Nodes: 2, Cluster: true, Shards: 4, Timeout: 2400 * ms},
+			Versions: [][]rules.Rule{{
+				{ID: "r1", Scope: rules.ScopeGlobal, Bands: []rules.Band{hour}},
+				{ID: "r3", Scope: rules.ScopeGlobal, Bands: []rules.Band{slots(20)}},
+			}},
+			Ops: []Op{{At: 2697 * ms, Kind: OpCheck, Caller: "a", N: 59, Cost: 1, Tokens: 1, Lasts: ms, SettleAt: All}},
+		},
 		// Their calls had to wait for those that the servers did not answer. They were not sent, and not sent later.
 		"requests that end while the servers stall": {
 			Seed: 222, Gateways: near, Redis: Redis{Nodes: 1, Shards: 16, Timeout: 100 * ms},

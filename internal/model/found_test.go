@@ -21,6 +21,10 @@ func TestHistories_Found(t *testing.T) {
 			{Label: "burst", Capacity: capacity, Kind: rules.Quota, Period: "second"},
 		}}}
 	}
+	plan := func(b rules.Band) []rules.Rule {
+		b.Label = "plan"
+		return []rules.Rule{{ID: "r1", Scope: rules.ScopeGlobal, Cost: rules.MeasureTokens, Bands: []rules.Band{b}}}
+	}
 	owing := func(capacity int64) []rules.Rule {
 		return []rules.Rule{{ID: "r1", Scope: rules.ScopeGlobal, Overdraft: true, Bands: []rules.Band{
 			{Label: "burst", Capacity: capacity, Kind: rules.Quota, Period: "minute"},
@@ -121,6 +125,25 @@ func TestHistories_Found(t *testing.T) {
 				{At: 3100 * ms, Kind: OpPeek, Gateway: All, Caller: "a"},
 			},
 			Ends: 3100 * ms,
+		},
+		// The first window was kept while the band was a quota, and has room for a charge that the last has not.
+		"a window was another one before it was a quota": {
+			Seed:     90932065377835,
+			Gateways: []Gateway{{Latency: 200 * time.Microsecond}},
+			Versions: [][]rules.Rule{
+				plan(rules.Band{Capacity: 3, Refill: 1600 * ms, Kind: rules.SlidingWindow}),
+				plan(rules.Band{Capacity: 30, Kind: rules.Quota, Period: "hour"}),
+				plan(rules.Band{Capacity: 1, Refill: 160 * ms, Kind: rules.SlidingWindow}),
+			},
+			Ops: []Op{
+				{Kind: OpCheck, Caller: "a", N: 1, Cost: 1, Tokens: 1, Actual: -1, SettleAt: -1},
+				{Kind: OpRules, SettleAt: -1, Version: 1},
+				{At: 100 * ms, Kind: OpCheck, Caller: "a", N: 1, Cost: 1, Tokens: 1, Actual: 1, SettleAt: -1},
+				{At: 100 * ms, Kind: OpRules, SettleAt: -1, Version: 2},
+				{At: 573 * ms, Kind: OpCheck, Caller: "a", N: 1, Cost: 1, Tokens: 1, Actual: 1, ActualTokens: 5, SettleAt: -1},
+				{At: 3573 * ms, Kind: OpPeek, Gateway: All, Caller: "a"},
+			},
+			Ends: 3573 * ms,
 		},
 		// Only the call before the charge is answered.
 		"a level whose take and charge have lost their answers": {

@@ -43,6 +43,8 @@ type account struct {
 	open, unwritten bool
 	// kinds is whether the band had several kinds: the records of former ones may be kept.
 	kinds bool
+	// former is the window that the band was before it had another kind.
+	former formerWindow
 	// renamed is whether a band with another label may have taken it over.
 	renamed bool
 }
@@ -53,6 +55,11 @@ type spent struct {
 	at     int64
 	tokens *big.Rat
 	gone   bool
+}
+
+// formerWindow is the longest period of windows, and until when one may be kept.
+type formerWindow struct {
+	period, until int64
 }
 
 // slot is one that is held until a moment of the store's clock, and perhaps not after an

@@ -125,8 +125,7 @@ func (a *account) refill(least, most *big.Rat) (from, to *big.Rat) {
 func (a *account) change(to *band, now int64, edges [3]int64, first bool) {
 	from := a.band
 	if from.kind() != to.kind() || a.kinds {
-		*a = *newAccount(to, now)
-		a.open, a.kinds = true, true
+		*a = *a.ofKind(to, now)
 		return
 	}
 	early := a.clone()            // the numbers changed right after the last write, or right before now
@@ -170,6 +169,21 @@ func (a *account) change(to *band, now int64, edges [3]int64, first bool) {
 			a.log[i].gone = a.log[i].gone || a.log[i].at <= now-from.Refill.Microseconds()
 		}
 	}
+}
+
+// ofKind is the account of a band that was of another kind before. The records of its windows may be
+// kept until all that they have handed out has left them: a charge finds room in them too.
+func (a *account) ofKind(to *band, now int64) *account {
+	next := newAccount(to, now)
+	next.open, next.kinds, next.former = true, true, a.former
+	if a.kind() == rules.SlidingWindow {
+		period := max(a.longest, a.Refill.Microseconds())
+		next.former = formerWindow{max(a.former.period, period), max(a.former.until, a.at+period+a.late)}
+	}
+	if to.kind() == rules.SlidingWindow && now < next.former.until {
+		next.longest = next.former.period
+	}
+	return next
 }
 
 // renumber gives a quota other numbers. What it has used stays.

@@ -168,6 +168,7 @@ var variants = map[string]variant{
 	"a shadow rule vetoes at the store":    {"shadow", LineDecision, edit(0, func(f *Fact) bool { return ok(f) && f.Buckets[1].Status == store.Rejected }, func(f *Fact) { f.Admitted = false })},
 	"a rule is not asked":                  {"two rules", LineDecision, edit(0, func(f *Fact) bool { return f.Kind == Decided && !f.Allowed }, func(f *Fact) { f.Allowed = true })},
 	"a refund is above what was taken":     {"settle", LineSettlement, edit(0, func(f *Fact) bool { return f.Kind == StoreSettled && f.Buckets[0].Returned > 0 }, func(f *Fact) { f.Buckets[0].Returned += 3 })},
+	"a charge is above the largest debt":   {"a window again", LineSettlement, edit(0, kind(StoreSettled), func(f *Fact) { f.Buckets[0].Charged = 4 })},
 	"a settlement is of the wrong band":    {"settle", LineSettlement, edit(0, later(func(f *Fact) bool { return f.Kind == StoreSettled && f.Buckets[0].Returned > 0 }, ok), func(f *Fact) { more(0, -6)(f); more(1, 6)(f) })},
 	"a receipt is settled twice":           {"twice", LineSettlement, edit(0, func(f *Fact) bool { return f.Kind == Settled && f.Again }, func(f *Fact) { f.Err = nil })},
 	"a caller is told a larger refund":     {"settle", LineSettlement, edit(0, kind(Settled), func(f *Fact) { f.Settlements[rules.MeasureRequests] = store.Settlement{Returned: 7} })},

@@ -87,6 +87,10 @@ func ending(r rules.Rule) rules.Rule {
 	return r
 }
 
+func window(capacity int64) rules.Band {
+	return rules.Band{Label: "plan", Kind: rules.SlidingWindow, Capacity: capacity, Refill: 160 * time.Millisecond}
+}
+
 func waits(r rules.Rule) rules.Rule {
 	r.OnLimitExceed = rules.WaitForRefill
 	return r
@@ -134,6 +138,9 @@ var scenes = map[string]scene{
 		{Kind: OpCheck, Caller: "a", N: 2, Lasts: 3 * time.Second, Renew: true, Actual: 1}}},
 	"change": {gateways: 1, versions: [][]rules.Rule{{strict("r", hour, plan)}, {strict("r", rules.Band{Label: "hour", Capacity: 50, Refill: time.Hour}, plan)}},
 		ops: []Op{requests, {Kind: OpRules, At: 500 * time.Millisecond, Version: 1, Gateway: All}}},
+	"a window again": {gateways: 1, versions: [][]rules.Rule{{strict("r", window(3))}, {strict("r", plan)}, {strict("r", window(1))}}, ops: []Op{
+		{Kind: OpCheck, Caller: "a", Actual: Never}, {Kind: OpRules, At: 10 * time.Millisecond, Version: 1}, {Kind: OpCheck, At: 20 * time.Millisecond, Caller: "a", Actual: Never},
+		{Kind: OpRules, At: 500 * time.Millisecond, Version: 2}, {Kind: OpCheck, At: time.Second, Caller: "a", Actual: 5}}},
 	"reset": {gateways: 2, versions: rulesOf(strict("r", hour)), ops: []Op{requests, {Kind: OpReset, At: time.Second, Rule: "r"}}},
 	"clock": {gateways: 1, versions: rulesOf(strict("r", burst)), ops: []Op{requests, {Kind: OpStep, At: 1500 * time.Millisecond, Step: -5 * time.Second, Gateway: All}}},
 	"until": {gateways: 2, versions: rulesOf(ending(strict("r", burst)), strict("s", hour)), ops: []Op{requests}},
