@@ -79,6 +79,12 @@ func TestHistories_FoundAtFleets(t *testing.T) {
 			Gateways: fleet(1), Versions: [][]rules.Rule{{{ID: "r1", Scope: rules.ScopeGlobal, Bands: []rules.Band{rules.PerSecond(30)}}}},
 			Ops: []Op{gone, last}, Ends: last.At,
 		},
+		// The receipt is as before: it settles nothing, nor the second time.
+		"settled twice at an impossible cost": {
+			Seed: 5500000129, Gateways: []Gateway{{Latency: 200 * time.Microsecond}},
+			Versions: [][]rules.Rule{{{ID: "r1", Scope: rules.ScopeGlobal, Bands: []rules.Band{rules.PerSecond(1_000)}}}},
+			Ops: []Op{{Kind: OpCheck, Caller: "a", N: 1, Cost: 1, Tokens: 1, Actual: 1, ActualTokens: 1 << 62, Again: true, SettleAt: All}},
+		},
 		// The demand that lets the store reject the others was the 65th.
 		"64 debited demands together with a request that is denied": {
 			Gateways: fleet(1), Versions: [][]rules.Rule{{

@@ -149,6 +149,11 @@ func (s *spec) checkSettlements() {
 		}
 		d := s.decided[f.Check]
 		switch {
+		case max(f.Actual, f.ActualTokens) > store.MaxCost: // it settles nothing, whatever the receipt
+			if !errors.Is(f.Err, fluxgate.ErrCost) || len(f.Settlements) > 0 {
+				s.violate(LineSettlement, f.At, "request %d was settled at %d requests and %d tokens: %+v, %v", f.Check, f.Actual, f.ActualTokens, f.Settlements, f.Err)
+			}
+			continue
 		case f.Again && !errors.Is(f.Err, fluxgate.ErrSettled):
 			s.violate(LineSettlement, f.At, "request %d was settled twice: %v", f.Check, f.Err)
 		case d == nil || f.Again:

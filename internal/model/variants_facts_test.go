@@ -171,6 +171,7 @@ var variants = map[string]variant{
 	"a charge is above the largest debt":   {"a window again", LineSettlement, edit(0, kind(StoreSettled), func(f *Fact) { f.Buckets[0].Charged = 4 })},
 	"a settlement is of the wrong band":    {"settle", LineSettlement, edit(0, later(func(f *Fact) bool { return f.Kind == StoreSettled && f.Buckets[0].Returned > 0 }, ok), func(f *Fact) { more(0, -6)(f); more(1, 6)(f) })},
 	"a receipt is settled twice":           {"twice", LineSettlement, edit(0, func(f *Fact) bool { return f.Kind == Settled && f.Again }, func(f *Fact) { f.Err = nil })},
+	"an impossible cost uses the receipt":  {"impossible", LineSettlement, edit(0, func(f *Fact) bool { return f.Kind == Settled && f.Again }, func(f *Fact) { f.Err = fluxgate.ErrSettled })},
 	"a caller is told a larger refund":     {"settle", LineSettlement, edit(0, kind(Settled), func(f *Fact) { f.Settlements[rules.MeasureRequests] = store.Settlement{Returned: 7} })},
 	"a settlement is not sent":             {"settle", LineConservation, unsettled},
 	"an overdraft is not debited":          {"overdraft", LineOverdraft, edit(0, refused, more(0, 30))},

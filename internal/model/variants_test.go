@@ -102,13 +102,14 @@ func shared(r rules.Rule) rules.Rule {
 }
 
 var scenes = map[string]scene{
-	"limits":    {gateways: 2, versions: rulesOf(strict("r", burst, plan)), ops: []Op{requests}},
-	"two rules": {gateways: 2, versions: rulesOf(strict("r", burst), strict("s", plan)), ops: []Op{requests}},
-	"shadow":    {gateways: 1, versions: rulesOf(strict("r", hour), shadow(strict("s", burst))), ops: []Op{requests}},
-	"window":    {gateways: 1, versions: rulesOf(strict("r", rules.Band{Label: "any", Kind: rules.SlidingWindow, Capacity: 10, Refill: 1600 * time.Millisecond})), ops: []Op{requests}},
-	"settle":    {gateways: 2, versions: rulesOf(strict("r", hour, plan)), ops: []Op{estimate, after(200*time.Millisecond, estimate), after(time.Second, requests)}},
-	"twice":     {gateways: 1, versions: rulesOf(strict("r", hour)), ops: []Op{{Kind: OpCheck, Caller: "a", Cost: 5, Actual: 1, Again: true}}},
-	"overdraft": {gateways: 1, versions: rulesOf(overdraft(strict("r", hour))), ops: []Op{{Kind: OpCheck, Caller: "a", N: 8, Span: time.Second, Cost: 30, Actual: 30}}},
+	"limits":     {gateways: 2, versions: rulesOf(strict("r", burst, plan)), ops: []Op{requests}},
+	"two rules":  {gateways: 2, versions: rulesOf(strict("r", burst), strict("s", plan)), ops: []Op{requests}},
+	"shadow":     {gateways: 1, versions: rulesOf(strict("r", hour), shadow(strict("s", burst))), ops: []Op{requests}},
+	"window":     {gateways: 1, versions: rulesOf(strict("r", rules.Band{Label: "any", Kind: rules.SlidingWindow, Capacity: 10, Refill: 1600 * time.Millisecond})), ops: []Op{requests}},
+	"settle":     {gateways: 2, versions: rulesOf(strict("r", hour, plan)), ops: []Op{estimate, after(200*time.Millisecond, estimate), after(time.Second, requests)}},
+	"twice":      {gateways: 1, versions: rulesOf(strict("r", hour)), ops: []Op{{Kind: OpCheck, Caller: "a", Cost: 5, Actual: 1, Again: true}}},
+	"impossible": {gateways: 1, versions: rulesOf(strict("r", hour)), ops: []Op{{Kind: OpCheck, Caller: "a", Actual: 1 << 60, Again: true}}},
+	"overdraft":  {gateways: 1, versions: rulesOf(overdraft(strict("r", hour))), ops: []Op{{Kind: OpCheck, Caller: "a", N: 8, Span: time.Second, Cost: 30, Actual: 30}}},
 	"wait": {gateways: 2, wait: 2 * time.Second, versions: rulesOf(rules.Rule{ID: "r", Consistency: rules.ConsistencyStrict, OnLimitExceed: rules.WaitForRefill, Bands: []rules.Band{burst}}),
 		ops: []Op{{Kind: OpCheck, Gateway: All, Caller: "a", N: 20, Span: 100 * time.Millisecond, Actual: 1}}},
 	"leases": {gateways: 2, leases: true, versions: rulesOf(shared(strict("r", rules.PerSecond(400)))),
