@@ -83,7 +83,7 @@ func TestHistories_FoundAtFleets(t *testing.T) {
 		"settled twice at an impossible cost": {
 			Seed: 5500000129, Gateways: []Gateway{{Latency: 200 * time.Microsecond}},
 			Versions: [][]rules.Rule{{{ID: "r1", Scope: rules.ScopeGlobal, Bands: []rules.Band{rules.PerSecond(1_000)}}}},
-			Ops: []Op{{Kind: OpCheck, Caller: "a", N: 1, Cost: 1, Tokens: 1, Actual: 1, ActualTokens: 1 << 62, Again: true, SettleAt: All}},
+			Ops:      []Op{{Kind: OpCheck, Caller: "a", N: 1, Cost: 1, Tokens: 1, Actual: 1, ActualTokens: 1 << 62, Again: true, SettleAt: All}},
 		},
 		// The demand that lets the store reject the others was the 65th.
 		"64 debited demands together with a request that is denied": {

@@ -141,6 +141,9 @@ func (s *spec) compareTaken(final *Fact, bucket string, b *band, used *big.Rat) 
 				case e.Settles && f.Call.Lost:
 					most.Add(most, whole(max(0, e.Cost-e.Actual)))
 					least.Sub(least, whole(max(0, e.Actual-e.Cost)))
+				case e.Settles && !e.Renews && f.Call.Ran && e.Actual < e.Cost:
+					// What has come back since the take is not given back again, also to those that were rejected.
+					most.Add(most, lesser(whole(e.Cost-e.Actual), regained(&b.Band, e.Age)))
 				}
 			}
 		case f.Kind == Decided && f.Allowed && f.Err == nil:
@@ -149,10 +152,6 @@ func (s *spec) compareTaken(final *Fact, bucket string, b *band, used *big.Rat) 
 					cost := r.Granted
 					if settled := s.settled[f.Check]; settled != nil {
 						cost = settled.Actual
-						// What may have come back since the take is not given back again.
-						if unused := whole(r.Granted - cost); unused.Sign() > 0 {
-							most.Add(most, lesser(unused, regained(&b.Band, settled.At-f.Began)))
-						}
 					} else if s.killed(f.Gateway) {
 						least.Sub(least, whole(cost))
 					}

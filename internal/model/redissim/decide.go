@@ -3,6 +3,7 @@ package redissim
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/fluxgate/fluxgate/internal/bucket"
 	"github.com/fluxgate/fluxgate/store"
@@ -70,7 +71,9 @@ func (c *call) run(n *node, now int64, log *Call) string {
 		entry += len(r.demands)
 	}
 	for i := range c.settlements {
-		c.settlements[i].settle(n, now, &a)
+		s := &c.settlements[i]
+		log.Entries[entry+i].Age = time.Duration(now-int64(s.when)) * time.Microsecond
+		s.settle(n, now, &a)
 	}
 	return a.String()
 }

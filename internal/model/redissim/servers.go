@@ -62,6 +62,7 @@ type Entry struct {
 	Request      int // of the call, of demands
 	Cost, Actual int64
 	Granted      int64
+	Age          time.Duration // of the take, when its settlement ran
 	Holder       store.HolderID
 	Bands        []store.ExactBand
 }
