@@ -59,6 +59,8 @@ type API struct {
 	decoding *slots.Pool // for large bodies while they are decoded
 	batches  *slots.Pool
 	later    *later
+	// stranger logs once that a receipt may be of another server.
+	stranger sync.Once
 }
 
 // How many large bodies are read at once, and how long a caller waits for a slot.

@@ -141,6 +141,17 @@ func TestSettle_InvalidReceipt(t *testing.T) {
 	}
 }
 
+// A server with a random secret says once that receipts of other servers are not accepted.
+func TestSettle_RandomSecret(t *testing.T) {
+	o := newOutage(t)
+	for range 2 {
+		o.settle(newDesk(t, newStore(t)).token(`{"userId":"ann","cost":2}`), 1, http.StatusForbidden, "")
+	}
+	if n := strings.Count(o.log.String(), "settle.receipt-secret-file is not set"); n != 1 {
+		t.Errorf("it is logged %d times:\n%s", n, o.log.String())
+	}
+}
+
 // A receipt is renewed while it holds slots, not otherwise: it could be settled again
 // when it is forgotten that it was.
 func TestExtend_Receipt(t *testing.T) {

@@ -185,6 +185,12 @@ func (a *API) refuseReceipt(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(err, receipt.ErrForeign):
 		refused(http.StatusForbidden, err).write(w, r)
 	case errors.Is(err, receipt.ErrRefused):
+		if a.config.Issuer.Alone() {
+			a.stranger.Do(func() {
+				a.config.Logger.Warn("a receipt was refused: settle.receipt-secret-file is not set, so this server only accepts receipts " +
+					"that it has issued since its start. Set the file to the same secret on all servers")
+			})
+		}
 		refused(http.StatusForbidden, receipt.ErrForged).write(w, r)
 	default:
 		a.config.Failed(r, err)

@@ -111,7 +111,7 @@ type WaitForRefill struct {
 type Settle struct {
 	// ReceiptSecretFile is a file with a secret of at least 16 bytes that signs
 	// receipts. Empty means a random secret; other servers then do not accept
-	// receipts of this server.
+	// receipts of this server, nor itself after a restart. Several servers need the same file.
 	ReceiptSecretFile string `key:"receipt-secret-file" is:"secret"`
 	// ReceiptTTL is how long a receipt is valid.
 	ReceiptTTL time.Duration `key:"receipt-ttl" default:"10m" min:"1s" max:"24h"`

@@ -2,6 +2,8 @@ package doctor_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -126,5 +128,26 @@ func TestDiagnose_Revisions(t *testing.T) {
 				t.Errorf("doctor does not say %q:\n%s", want, says)
 			}
 		}
+	}
+}
+
+// Several servers need one secret for their receipts.
+func TestDiagnose_ReceiptSecret(t *testing.T) {
+	w := newWorld(t)
+	const unset = "watch receipts: settle.receipt-secret-file is not set"
+	w.server(t, `{"v":1,"name":"a"}`)
+	if says := w.diagnose(t); strings.Contains(says, "receipts") {
+		t.Errorf("doctor speaks of receipts of a single server:\n%s", says)
+	}
+	w.server(t, `{"v":1,"name":"b"}`)
+	if says := w.diagnose(t); !strings.Contains(says, unset) {
+		t.Errorf("doctor does not say %q:\n%s", unset, says)
+	}
+	secret := filepath.Join(t.TempDir(), "receipts.key")
+	if err := os.WriteFile(secret, []byte(strings.Repeat("s", 32)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if says := w.diagnose(t, "settle.receipt-secret-file="+secret); strings.Contains(says, "receipts") {
+		t.Errorf("doctor speaks of receipts although all servers have a secret:\n%s", says)
 	}
 }

@@ -29,6 +29,10 @@ func (d *diagnosis) reports(ctx context.Context, store *redisstore.Store) {
 	default:
 		d.add(Good, "servers", "", "%d %s to Redis", live, report(live))
 	}
+	if live > 1 && d.config.Settle.ReceiptSecretFile == "" {
+		d.add(Watch, "receipts", "set it to a file with the same secret on all servers",
+			"settle.receipt-secret-file is not set: each server refuses the receipts of the others, and those from before its start")
+	}
 	for _, s := range d.fleet {
 		if s.Status != "" && s.Reason != "" {
 			d.add(Watch, "servers", "see its log", "%s (version %s) is %s: %s", s.Name, s.Version, s.Status, s.Reason)

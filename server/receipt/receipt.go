@@ -60,7 +60,11 @@ type Issuer struct {
 	ttl    time.Duration
 	ledger Ledger
 	now    func() time.Time
+	alone  bool // the secret is random
 }
+
+// Alone reports whether the secret is random: nobody else issues receipts that this issuer accepts.
+func (i *Issuer) Alone() bool { return i.alone }
 
 // NewIssuer returns an issuer.
 func NewIssuer(config Config) (*Issuer, error) {
@@ -80,6 +84,7 @@ func NewIssuer(config Config) (*Issuer, error) {
 	case len(seed) == 0:
 		seed = make([]byte, 32)
 		_, _ = rand.Read(seed) // never fails
+		o.alone = true
 	case len(seed) < 16:
 		return nil, errors.New("the secret of receipts must have at least 16 bytes")
 	}
