@@ -121,9 +121,21 @@ func (v *evaluation) decision(failed *keyedRule) Decision {
 		v.bindRejected(&d)
 	default:
 		d.Allowed, d.Reason = true, ReasonOK
+		v.clearDebtWaits()
 		v.bindAllowed(&d)
 	}
 	return d
+}
+
+// clearDebtWaits removes the waits that overdrafts of an allowed request leave to the next one.
+func (v *evaluation) clearDebtWaits() {
+	for i := range v.demands {
+		if v.demands[i].Overdraft && v.outcome.Results[i].Status == store.OK {
+			for j := range v.outcome.Results[i].Bands {
+				v.outcome.Results[i].Bands[j].Wait = 0
+			}
+		}
+	}
 }
 
 // bindAllowed names the band with the smallest share left, and the longest wait
@@ -228,6 +240,20 @@ func (v *evaluation) bindRejected(d *Decision) {
 			}
 		}
 	}
+	d.RetryAfter = max(d.RetryAfter, v.debitedFor())
+}
+
+// debitedFor returns how long overdrafts that fitted refuse the next request: they are debited
+// although others have rejected this one.
+func (v *evaluation) debitedFor() (longest time.Duration) {
+	for i := range v.demands {
+		if result := &v.outcome.Results[i]; v.demands[i].Overdraft && !v.demands[i].Shadow && result.Status == store.OK {
+			for j := range result.Bands {
+				longest = max(longest, result.Bands[j].Wait)
+			}
+		}
+	}
+	return longest
 }
 
 func (v *evaluation) bind(d *Decision, i, j int) {

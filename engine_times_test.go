@@ -33,7 +33,7 @@ func TestTimesOfDecisions(t *testing.T) {
 			case d.Reason == fluxgate.ReasonLimited && r.IntN(2) == 0:
 				p := w.check(fluxgate.Request{Cost: cost, Peek: true})
 				w.after("a peek fits", p.RetryAfter, func() bool { return w.check(fluxgate.Request{Cost: cost, Peek: true}).Allowed })
-			case d.Reason == fluxgate.ReasonLimited && !emptiesOther(&d):
+			case d.Reason == fluxgate.ReasonLimited:
 				w.after("the request fits", d.RetryAfter, func() bool { return w.check(fluxgate.Request{Cost: cost, Peek: true}).Allowed })
 			}
 			if len(receipts) > 0 && r.IntN(4) == 0 {
@@ -102,17 +102,6 @@ func (w *timed) band(number int) fluxgate.BandStatus {
 		}
 	}
 	panic("no such band")
-}
-
-// emptiesOther reports whether a rejected request has emptied a rule that does not reject it: an
-// overdraft is debited beside the limits that its wait is of.
-func emptiesOther(d *fluxgate.Decision) bool {
-	for b := range d.Bands() {
-		if b.Rule.Overdraft && b.Status == store.OK && b.Remaining == 0 {
-			return true
-		}
-	}
-	return false
 }
 
 func oneOf(r *rand.Rand, of ...int64) int64 { return of[r.IntN(len(of))] }

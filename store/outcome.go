@@ -122,7 +122,8 @@ type BandResult struct {
 	// from a settlement, or reservations of waiting requests. Nothing fits until
 	// they have come back.
 	Owed int64
-	// Wait is this band's part in the wait of its demand.
+	// Wait is this band's part in the wait of its demand. Of an overdraft that was debited, it is the
+	// time until another one fits.
 	Wait time.Duration
 	// MoreAfter is the time until more tokens than Remaining are left if none is taken. It is 0 if
 	// the bucket is full, and for limits on concurrent requests, which end at any time.

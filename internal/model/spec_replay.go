@@ -244,7 +244,7 @@ func (r *replay) settleIn(f *Fact, b *BucketFact, a *account, j int, rest int64)
 	due := b.TakenAt
 	if t := r.takes[f.Check]; t != nil {
 		for k := range t.Buckets {
-			if t.Buckets[k].Bucket == b.Bucket && t.Clock == b.TakenAt {
+			if t.Buckets[k].Bucket == b.Bucket && t.Clock == b.TakenAt && !t.Buckets[k].Overdraft {
 				due += t.Buckets[k].Bands[j].Wait.Microseconds()
 			}
 		}

@@ -29,7 +29,7 @@ func (r *replay) times(f *Fact, d *demand) {
 				return least.Cmp(full) >= 0, most.Cmp(full) >= 0
 			})
 		}
-		if d.Status == store.Rejected {
+		if d.Status == store.Rejected || d.Overdraft && f.Kind == StoreTook {
 			r.reached(f, d, a, "has what a refused demand asks for", says.Wait, d.fitsIn)
 		}
 	}
@@ -96,6 +96,8 @@ func (s *spec) checkRetries() {
 			}
 			switch {
 			case r.Rule.Mode == rules.ModeShadow:
+			case r.Rule.Overdraft && r.Status == store.OK: // it has been debited, and may refuse the next one
+				longest = max(longest, wait)
 			case r.Rule.Mode != rules.ModeAlternative && r.Status == store.Rejected:
 				longest = max(longest, wait)
 			case r.Rule.Mode != rules.ModeAlternative || r.Status == store.TooCostly:

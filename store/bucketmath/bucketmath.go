@@ -134,13 +134,16 @@ func wait(result *store.Result, band int, micros int64) {
 }
 
 // Take takes what was granted from the view, and an overdraft whatever the
-// outcome is. A rejected overdraft waits for its own debit too. It reports whether that
-// changed the view.
+// outcome is. The bands of an overdraft wait for its own debit too: if the request is rejected,
+// the next one does. Take reports whether it changed the view.
 func Take(d *store.Demand, view *View, result *store.Result) (changed bool) {
 	if d.Overdraft || d.CountsRefused() && result.Granted > 0 {
 		_, changed = view.Overdraw(d.Bands, d.Cost)
-		if d.Overdraft && result.Status == store.Rejected { // its own debit makes the next one wait too
+		if d.Overdraft {
 			evaluateOverdraft(d, view, result)
+		}
+		if result.Status == store.OK {
+			result.Wait = 0
 		}
 		return changed
 	}
