@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/fluxgate/fluxgate/internal/bucket"
 	"github.com/fluxgate/fluxgate/internal/keyfield"
 	"github.com/fluxgate/fluxgate/internal/match"
 	"github.com/fluxgate/fluxgate/internal/printable"
@@ -141,9 +140,6 @@ type keyedRule struct {
 	// does not name, hashed once instead of on every request, and nil for other
 	// rules.
 	everyone *store.KeyID
-	// local are the bands in the fallback, made when they are first needed and
-	// when the share has changed.
-	local atomic.Pointer[localBands]
 }
 
 // keyedBy returns the active rules for stores with a salt. They are made at the first request,
@@ -187,26 +183,6 @@ func (r *keyedRule) key(k *keyer, req *Request) (id store.KeyID, ok bool, err er
 		return *r.everyone, true, nil
 	}
 	return k.key(r.compiledRule, &r.prefix, req)
-}
-
-// localBands are the bands of a rule at a share.
-type localBands struct {
-	share bucket.Share
-	of    *store.ExactBand // the first band that they are a share of
-	bands []store.ExactBand
-}
-
-// localBands returns the bands of the rule at a share of its capacities and rates.
-func (r *keyedRule) localBands(share bucket.Share, clock store.Store) []store.ExactBand {
-	known, now := r.local.Load(), r.bandsNow(clock)
-	if known == nil || known.share != share || known.of != &now[0] {
-		known = &localBands{share, &now[0], slices.Clone(now)}
-		for i := range known.bands {
-			known.bands[i] = now[i].Share(share)
-		}
-		r.local.Store(known)
-	}
-	return known.bands
 }
 
 // scopeFields are the fields of scopes that have one.

@@ -65,12 +65,35 @@ func (v *evaluation) use(rules []appliedRule, demands []store.Demand, results []
 	return v
 }
 
-// decideIn calls a store with demands of the evaluation.
-func (v *evaluation) decideIn(ctx context.Context, buckets store.Store, demands []store.Demand, out *store.Outcome) error {
+// decideIn calls a store with the demands of the evaluation.
+func (v *evaluation) decideIn(ctx context.Context, buckets store.Store) error {
 	if v.peek {
-		return buckets.Peek(ctx, demands, out)
+		return buckets.Peek(ctx, v.demands, &v.outcome)
 	}
-	return buckets.Take(ctx, demands, out)
+	return buckets.Take(ctx, v.demands, &v.outcome)
+}
+
+// degraded reports whether the store did not decide a demand.
+func (v *evaluation) degraded() bool {
+	return slices.ContainsFunc(v.outcome.Results, func(r store.Result) bool {
+		return r.Status == store.Unavailable || r.Source == store.FromFallback
+	})
+}
+
+// undecided returns the rule that refuses the request because the store could not decide it, or
+// nil. A rejection comes before it.
+func (v *evaluation) undecided() (failed *keyedRule) {
+	for range v.rejecting() {
+		return nil
+	}
+	for i := range v.demands {
+		d := &v.demands[i]
+		if v.outcome.Results[i].Status == store.Unavailable && !d.Shadow && d.OnFailure != store.FailOpen &&
+			(failed == nil || d.OnFailure == store.FailClosed) {
+			failed = v.rules[i].keyedRule
+		}
+	}
+	return failed
 }
 
 // band is one band of one demand.
@@ -109,20 +132,17 @@ func (v *evaluation) prices(n int) []*Price {
 	return prices
 }
 
-// decision returns the decision for the outcome, after failure modes were
-// applied. failed is a rule that rejects the request because the store could not
-// decide it, or nil. Other undecided rules fail open.
-func (v *evaluation) decision(failed *keyedRule) Decision {
+// decision returns the decision for the outcome.
+func (v *evaluation) decision() Decision {
 	d := Decision{evaluation: v}
-	switch {
-	case failed != nil:
-		d.Reason, d.RuleID = ReasonStoreFailure, failed.ID
-	case v.outcome.Admission == store.NotAdmitted:
-		v.bindRejected(&d)
-	default:
+	if v.outcome.Admission != store.NotAdmitted {
 		d.Allowed, d.Reason = true, ReasonOK
 		v.clearDebtWaits()
 		v.bindAllowed(&d)
+	} else if failed := v.undecided(); failed != nil {
+		d.Reason, d.RuleID = ReasonStoreFailure, failed.ID
+	} else {
+		v.bindRejected(&d)
 	}
 	return d
 }

@@ -6,13 +6,12 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fluxgate/fluxgate/internal/bucket"
 	"github.com/fluxgate/fluxgate/internal/match"
 	"github.com/fluxgate/fluxgate/internal/printable"
-	"github.com/fluxgate/fluxgate/internal/unsent"
 	"github.com/fluxgate/fluxgate/internal/warning"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/store"
+	"github.com/fluxgate/fluxgate/store/failover"
 	"github.com/fluxgate/fluxgate/store/memstore"
 )
 
@@ -32,9 +31,12 @@ var (
 // for concurrent use.
 type Engine struct {
 	store store.Store
-	rules RuleSets
-	keyer keyer
-	salt  []byte // of the store
+	// decider takes and settles: the store, or failover over it.
+	decider  store.Store
+	failover *failover.Store // nil over a store in memory
+	rules    RuleSets
+	keyer    keyer
+	salt     []byte // of the store
 
 	ruleSetID    string
 	allowMissing bool
@@ -45,9 +47,7 @@ type Engine struct {
 	policy          rules.Policy
 	onFailure       rules.OnFailure
 	fallback        store.Fallback
-	share           bucket.Share // of each band in the fallback; zero means 1 / number of gateways
-	carryover       carryover
-	unsent          *unsent.Queue // settlements that the store did not get
+	share           float64 // of each band in the fallback; zero means 1 / number of gateways
 	maxWait         time.Duration
 	waits           waitSlots
 	observer        Observer
@@ -71,7 +71,6 @@ func New(buckets store.Store, sets RuleSets, options ...Option) (*Engine, error)
 		allowMissing: true, policy: rules.Reject, onFailure: rules.FailLocal,
 	}
 	e.keyer.ipv6Bits = 64
-	e.unsent = unsent.New(e.settleInStore, func(err error) { e.storeFailed(context.Background(), err) })
 	e.warnings = warning.New(buckets, func(err error) { e.storeFailed(context.Background(), err) })
 	for _, option := range options {
 		if err := option(e); err != nil {
@@ -88,6 +87,7 @@ func New(buckets store.Store, sets RuleSets, options ...Option) (*Engine, error)
 		}
 		e.fallback = local
 	}
+	e.useStore()
 	if static, ok := sets.(staticRuleSets); ok && e.ruleSetID == "" && len(static) == 1 {
 		for id := range static {
 			e.ruleSetID = id
@@ -300,7 +300,25 @@ func (e *Engine) newDemand(r *keyedRule, key store.KeyID) store.Demand {
 		Alternative: r.Mode == rules.ModeAlternative,
 		Strict:      r.Consistency == rules.ConsistencyStrict,
 		Leased:      r.Consistency == rules.ConsistencyLeased,
+		OnFailure:   e.onFailureOf(r),
 	}
+}
+
+// onFailureOf returns what decides a rule while the store is away.
+func (e *Engine) onFailureOf(r *keyedRule) store.OnFailure {
+	mode := r.OnFailure
+	if mode == "" || mode == rules.FailLocal && e.fallback == nil {
+		mode = e.onFailure
+	}
+	switch {
+	case mode == rules.FailClosed:
+		return store.FailClosed
+	case mode == rules.FailOpen || e.fallback == nil:
+		return store.FailOpen
+	case r.prices != nil && !r.Overdraft && !r.CountRefused:
+		return store.FailLocalCut // an estimate alone never refuses a request for good
+	}
+	return store.FailLocal
 }
 
 // applyResult summarizes the rules that apply to a request.
@@ -310,42 +328,49 @@ type applyResult struct {
 	exemptedBy string // the id of the rule that exempts the request, empty if none does
 }
 
-// take calls the store. It applies onFailure of the rules that the store could not decide, and
-// holds the request until its tokens are due.
+// useStore sets what takes and settles. A store in memory is never away.
+func (e *Engine) useStore() {
+	e.decider = warningStore{e.store, e}
+	if _, inMemory := e.store.(*memstore.Store); inMemory && e.fallback == nil {
+		return
+	}
+	e.failover = failover.New(e.decider, e.fallback, failover.Config{
+		Share: e.share, Bands: e.bandsOfTake, Failed: e.storeFailed,
+		Withdrawn: func(ctx context.Context, s store.Settlement, err error) {
+			if e.observer != nil {
+				e.observer.Settled(ctx, s, err)
+			}
+		},
+	})
+	e.decider = e.failover
+}
+
+func (e *Engine) storeFailed(ctx context.Context, err error) {
+	if e.observer != nil {
+		e.observer.StoreFailed(ctx, err)
+	}
+}
+
+// take calls the store, and holds the request until its tokens are due.
 func (e *Engine) take(ctx context.Context, v *evaluation, a applyResult) (Decision, error) {
 	if a.waits && e.waits.enter(v) {
 		defer e.waits.leave(v)
 	}
-	held, err := e.decideInStore(ctx, v)
-	if err != nil {
+	if err := v.decideIn(ctx, e.decider); err != nil {
 		if ctx.Err() != nil {
 			return Decision{}, ctx.Err()
 		}
-		if errors.Is(err, store.ErrDemand) {
-			return Decision{}, err
-		}
-		e.storeFailed(ctx, err)
-		v.outcome.Prepare(v.demands)
-		for i := range v.outcome.Results {
-			v.outcome.Results[i].Status = store.Unavailable
-		}
-		v.outcome.Decide(v.demands)
-	} else {
-		e.noteLevels(v)
-		if v.warns && !v.peek {
-			e.warn(v)
-		}
+		return Decision{}, err
 	}
-	failed, degraded := e.applyFailureModes(ctx, v, held)
-	if failed != nil && ctx.Err() != nil {
-		return Decision{}, ctx.Err()
+	if v.warns && !v.peek {
+		e.warn(v)
 	}
-	d := v.decision(failed)
+	d := v.decision()
 	if d.Allowed && !a.enforced {
 		d = e.unlimited(a.exemptedBy)
 		d.evaluation = v
 	}
-	d.Degraded = degraded
+	d.Degraded = v.degraded()
 	if d.Allowed && d.Wait > 0 && !v.peek {
 		return e.hold(ctx, d)
 	}

@@ -167,18 +167,8 @@ func (e *Engine) Reset(ctx context.Context, what store.Key) error {
 		return ok
 	}}
 	defer e.warnings.Reset()
-	var failures []error
-	if _, err := e.store.Reset(ctx, reset); err != nil {
-		failures = append(failures, fmt.Errorf("in the store: %w", err))
-	}
-	if e.fallback != nil {
-		// The fallback is in this process, and the store may have used up the
-		// time.
-		if _, err := e.fallback.Reset(context.WithoutCancel(ctx), reset); err != nil {
-			failures = append(failures, fmt.Errorf("in the fallback: %w", err))
-		}
-	}
-	return errors.Join(failures...)
+	_, err := e.decider.Reset(ctx, reset)
+	return err
 }
 
 // ErrKey is wrapped by errors of [Engine.ParseKey].

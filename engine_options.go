@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fluxgate/fluxgate/internal/bucket"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/store"
 )
@@ -144,7 +143,7 @@ func WithFallbackShare(share float64) Option {
 		if !(share > 0 && share <= 1) {
 			return errors.New("the share of a fallback must be above 0 and at most 1")
 		}
-		e.share = bucket.ShareOf(share)
+		e.share = share
 		return nil
 	}
 }

@@ -1,11 +1,13 @@
 package fluxgate
 
 import (
+	"context"
 	"slices"
 	"time"
 
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/store"
+	"github.com/fluxgate/fluxgate/store/failover"
 )
 
 // Overrides returns those of [WithOverrides], or nil.
@@ -57,6 +59,23 @@ func (r *keyedRule) with(n *overrideNumbers) *keyedRule {
 		rule.shown[i].Label = rule.names[i] // also of a band whose name is made of its numbers
 	}
 	return &keyedRule{compiledRule: &rule, prefix: r.prefix, everyone: r.everyone}
+}
+
+// bandsOfTake returns the bands that a bucket has in the store now: see [failover.Config].
+func (e *Engine) bandsOfTake(ctx context.Context, key store.Key, taken []store.ExactBand, local failover.LocalBands) []store.ExactBand {
+	set := e.rules.RuleSet(ctx, key.RuleSet).at(e.store)
+	if set.Compiled == nil {
+		return nil
+	}
+	i, err := set.find(key.Rule)
+	if err != nil {
+		return nil
+	}
+	r := e.ofTake(&set.keyedBy(e.salt)[i], key.ID, taken, local)
+	if r == nil {
+		return nil
+	}
+	return slices.Clone(r.bandsNow(e.store))
 }
 
 // OverrideStatus is the override that applies to a caller under a rule.

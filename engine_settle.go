@@ -79,7 +79,7 @@ func (e *Engine) settleEach(ctx context.Context, receipt *Receipt, actual []int6
 	}
 	ctx, cancel := outlasting(ctx)
 	defer cancel()
-	settled, err := e.settle(ctx, receipt.Takes, actual)
+	settled, err := e.decider.Settle(ctx, receipt.Takes, actual)
 	if e.observer != nil {
 		e.observer.Settled(ctx, mergeMeasure(receipt, settled, rules.MeasureRequests), err)
 	}
@@ -99,26 +99,6 @@ func (e *Engine) checkReceipt(receipt *Receipt, actual []int64) error {
 
 func fromFallback(t store.Taken) bool { return t.Source == store.FromFallback }
 
-// settle settles each take in the store that it was taken from, and those of the fallback in
-// the shared budget.
-func (e *Engine) settle(ctx context.Context, takes store.Takes, actual []int64) ([]store.Settlement, error) {
-	settled := make([]store.Settlement, len(takes))
-	shared := make([]correction, 0, len(takes))
-	var failures []error
-	for i, t := range takes {
-		if !fromFallback(t) {
-			shared = append(shared, correction{t, actual[i], i, 1})
-			continue
-		}
-		one, corrections, err := e.settleLocal(ctx, &t, actual[i], i)
-		settled[i] = one
-		shared = append(shared, corrections...)
-		failures = append(failures, err)
-	}
-	failures = append(failures, e.settleShared(ctx, shared, settled))
-	return settled, errors.Join(failures...)
-}
-
 // ErrNotHeld is returned for a receipt that holds no slots, or has lost some of them: it
 // was settled, or renewed too late. Other requests may hold the lost slots.
 var ErrNotHeld = errors.New("the receipt does not hold its slots")
@@ -134,49 +114,20 @@ func (e *Engine) Extend(ctx context.Context, receipt *Receipt) error {
 	if err := e.checkReceipt(receipt, receipt.costs(func(*store.Taken, *Price) int64 { return 0 })); err != nil {
 		return err
 	}
-	held, lost := 0, 0
-	var failures []error
-	shared, local := receipt.slots()
-	for _, part := range []struct {
-		store.Store
-		store.Takes
-	}{{e.store, shared}, {e.fallback, local}} {
-		if len(part.Takes) == 0 {
-			continue
-		}
-		each, err := part.Extend(ctx, part.Takes)
-		failures = append(failures, err)
-		for _, all := range each {
-			if all {
-				held++
-			} else {
-				lost++
-			}
-		}
+	slots := slices.DeleteFunc(slices.Clone(receipt.Takes), func(t store.Taken) bool { return !t.HoldsSlot() })
+	if len(slots) == 0 {
+		return ErrNotHeld
 	}
-	switch err := errors.Join(failures...); {
+	each, err := e.decider.Extend(ctx, slots)
+	switch lost := slices.Contains(each, false); {
 	case err != nil:
 		return err
-	case held == 0:
+	case !slices.Contains(each, true):
 		return ErrNotHeld
-	case lost > 0:
+	case lost:
 		return ErrPartlyHeld
 	}
 	return nil
-}
-
-// slots are the takes that hold slots, in the shared store and in the fallback.
-func (r *Receipt) slots() (shared, local store.Takes) {
-	for _, t := range r.Takes {
-		switch {
-		case !t.HoldsSlot():
-		case fromFallback(t):
-			local = append(local, t)
-		default:
-			shared = append(shared, t)
-		}
-	}
-	return shared, local
 }
 
 // mergeMeasure merges the settlements of the takes that were counted in a measure.

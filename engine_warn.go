@@ -3,7 +3,6 @@ package fluxgate
 import (
 	"context"
 
-	"github.com/fluxgate/fluxgate/internal/bucket"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/store"
 )
@@ -27,6 +26,12 @@ func (e *Engine) nameCaller(r *keyedRule, key store.KeyID, req *Request) {
 	e.warnings.Name(key, string(name[:n]))
 }
 
+// hasLevel reports whether a result has levels of the store. Those of a lease are from
+// its last slice: busy buckets have hardly any others.
+func hasLevel(r *store.Result) bool {
+	return (r.Source == store.FromStore || r.Source == store.FromLease) && r.Status != store.Unavailable && r.Status != store.NotAsked
+}
+
 // warn warns of the levels that the store has answered to a take.
 func (e *Engine) warn(v *evaluation) {
 	for i := range v.demands {
@@ -36,15 +41,33 @@ func (e *Engine) warn(v *evaluation) {
 	}
 }
 
-// settleInStore settles takes in the shared store, and warns of the levels then.
-func (e *Engine) settleInStore(ctx context.Context, takes store.Takes, actual []int64) ([]store.Settlement, error) {
-	settled, err := e.store.Settle(ctx, takes, actual)
+// warningStore is a store that warns of the levels after settlements, and before charges after an
+// outage: the answers of takes and of charges may have been lost.
+type warningStore struct {
+	store.Store
+	engine *Engine
+}
+
+// Settle implements [store.Store].
+func (s warningStore) Settle(ctx context.Context, takes store.Takes, actual []int64) ([]store.Settlement, error) {
+	settled, err := s.Store.Settle(ctx, takes, actual)
 	for i := range takes {
 		if i < len(settled) && settled[i].Level != nil { // after an error there may be none
-			e.warnSettled(ctx, &takes[i], settled[i].Level)
+			s.engine.warnSettled(ctx, &takes[i], settled[i].Level)
 		}
 	}
 	return settled, err
+}
+
+// Take implements [store.Store].
+func (s warningStore) Take(ctx context.Context, demands []store.Demand, out *store.Outcome) error {
+	err := s.Store.Take(ctx, demands, out)
+	for i := range demands {
+		if err == nil && demands[i].Charging && hasLevel(&out.Results[i]) {
+			s.engine.warnSettled(ctx, &store.Taken{Key: demands[i].Key, Bands: demands[i].Bands}, &out.Results[i])
+		}
+	}
+	return err
 }
 
 // warnSettled warns by the numbers that the rule has now. Quotas and sliding windows carry the
@@ -59,7 +82,7 @@ func (e *Engine) warnSettled(ctx context.Context, t *store.Taken, settled *store
 	if err != nil || !set.active[at].warns {
 		return
 	}
-	r := e.ofTake(&set.keyedBy(e.salt)[at], t.Key.ID, t.Bands, bucket.Share{})
+	r := e.ofTake(&set.keyedBy(e.salt)[at], t.Key.ID, t.Bands, nil)
 	if r == nil {
 		return
 	}

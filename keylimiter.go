@@ -124,7 +124,7 @@ func (l *KeyLimiter) decide(ctx context.Context, key string, d store.Demand, pee
 	}
 	v := newEvaluation(1)
 	v.peek, v.rules, v.demands = peek, append(v.rules, appliedRule{keyedRule: l.rule}), append(v.demands, d)
-	if err := v.decideIn(ctx, l.store, v.demands, &v.outcome); err != nil {
+	if err := v.decideIn(ctx, l.store); err != nil {
 		if ctx.Err() != nil || errors.Is(err, store.ErrDemand) {
 			return Decision{}, fmt.Errorf("limiter %s: %w", l.rule.ID, err)
 		}
@@ -133,5 +133,5 @@ func (l *KeyLimiter) decide(ctx context.Context, key string, d store.Demand, pee
 	if v.outcome.Admission == store.Undecided {
 		return Decision{}, fmt.Errorf("limiter %s: %w", l.rule.ID, ErrUndecided)
 	}
-	return v.decision(nil), nil
+	return v.decision(), nil
 }

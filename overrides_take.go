@@ -5,6 +5,7 @@ import (
 
 	"github.com/fluxgate/fluxgate/internal/bucket"
 	"github.com/fluxgate/fluxgate/store"
+	"github.com/fluxgate/fluxgate/store/failover"
 )
 
 // maxNumbers bounds the overrides of a rule among which that of a take is looked for.
@@ -18,10 +19,10 @@ type numbersByRule struct {
 }
 
 // ofTake returns the rule with the numbers that it has for a bucket, given bands that the bucket
-// was taken from: at a share, or in the store if the share is zero. It returns nil if they are not
+// was taken from: in the fallback, whose bands local returns, or in the store if it is nil. It returns nil if they are not
 // known: overrides have digests of secrets, and a take does not tell which of them is that of
 // its caller. Then the bands have to be those of the rule, or of one of its overrides.
-func (e *Engine) ofTake(r *keyedRule, key store.KeyID, bands []store.ExactBand, share bucket.Share) *keyedRule {
+func (e *Engine) ofTake(r *keyedRule, key store.KeyID, bands []store.ExactBand, local failover.LocalBands) *keyedRule {
 	if e.overrides == nil || !r.secrets || e.keyer.identity != nil {
 		return e.overridden(r, key, nil)
 	}
@@ -29,7 +30,7 @@ func (e *Engine) ofTake(r *keyedRule, key store.KeyID, bands []store.ExactBand, 
 		return e.overridden(r, key, nil)
 	}
 	others := e.overrides.numbersOf(r)
-	if len(others) == 0 || share != (bucket.Share{}) && !slices.ContainsFunc(r.bands, isTokenBucket) {
+	if len(others) == 0 || local != nil && !slices.ContainsFunc(r.bands, isTokenBucket) {
 		return r // other kinds count the same under all numbers
 	}
 	if len(others) > maxNumbers {
@@ -38,8 +39,8 @@ func (e *Engine) ofTake(r *keyedRule, key store.KeyID, bands []store.ExactBand, 
 	var found *keyedRule
 	look := func(candidate *keyedRule) (again bool) {
 		numbers := candidate.bands
-		if share != (bucket.Share{}) {
-			numbers = candidate.localBands(share, e.store)
+		if local != nil {
+			numbers = local(candidate.bandsNow(e.store))
 		}
 		if !haveNumbers(numbers, bands) {
 			return false

@@ -35,7 +35,7 @@ var layers = [][]string{
 	{"internal/wire"},
 	{"store/redisstore", "store/lease", "store/storetest", "clientip"},
 	{""}, // the root package: the engine
-	{"store/memstore"},
+	{"store/memstore", "store/failover"},
 	{"store/bucketmath", "internal/rulecontent", "internal/unsent", "internal/warning"},
 	{"rules", "store"},
 	{"internal/ideal", "internal/testenv/frontproxy", "internal/testenv/xdsserver"},

@@ -77,7 +77,28 @@ type Demand struct {
 	// DebitOnly is set in all demands of a request that is rejected already. None takes anything
 	// unless it is [Demand.Debited], and the request is not admitted.
 	DebitOnly bool
+	// OnFailure decides the demand while the store is unavailable. It is for package
+	// store/failover. Other stores ignore it.
+	OnFailure OnFailure
 }
+
+// OnFailure is what decides a demand that the store could not.
+type OnFailure uint8
+
+// The failure modes.
+const (
+	// FailOpen means nothing: the demand stays Unavailable, and the others decide.
+	FailOpen OnFailure = iota
+	// FailClosed rejects the request.
+	FailClosed
+	// FailLocal lets the fallback decide.
+	FailLocal
+	// FailLocalCut is FailLocal with a cost of at most what the bucket of the fallback can hold.
+	FailLocalCut
+)
+
+// Local reports whether the fallback decides.
+func (f OnFailure) Local() bool { return f == FailLocal || f == FailLocalCut }
 
 // CountsRefused reports whether the band of the demand counts rejected hits: the demand is
 // over if more than the capacity is used with it, and is then debited even if the request

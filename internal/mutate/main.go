@@ -43,9 +43,9 @@ var targets = []struct {
 	}},
 	{"store/lease/*.go", []string{"./store/lease"}},
 	{"engine_settle*.go", []string{". -test.short -test.run Settle|Refund|Receipt|Estimate|Extend", ". -test.short"}},
-	{"engine_failure.go", []string{". -test.short -test.run Fail|Unavailable|Fallback|Outage", ". -test.short"}},
-	{"engine_carryover.go", []string{". -test.short -test.skip Honest -test.run Carryover|FullBefore|Settle", ". -test.short"}},
-	{"engine_charge.go", []string{". -test.short -test.skip Honest -test.run Carryover|Settle", ". -test.short"}},
+	{"store/failover/*.go", []string{
+		"./store/failover -test.short", ". -test.short -test.skip Honest -test.run Fail|Unavailable|Fallback|Outage|Carryover|Settle", ". -test.short",
+	}},
 	{"engine_wait.go", []string{". -test.short -test.run Wait", ". -test.short"}},
 	{"store/redisstore/lua/constants.lua", scriptTests},
 	{"store/redisstore/lua/*/*.lua", scriptTests},

@@ -1,4 +1,4 @@
-package fluxgate
+package failover
 
 import (
 	"encoding/binary"
@@ -13,7 +13,7 @@ import (
 // They are what is used of it then, whatever the tick of its clock.
 func TestFullBefore(t *testing.T) {
 	for tick, band := range map[int64]rules.Band{1: rules.PerSecond(10), 1_000: {Capacity: 300, RefillTokens: 11, Refill: 366 * 24 * time.Hour}} {
-		bands, n := []store.ExactBand{Must(band.Exact(0))}, band.Tokens()
+		bands, n := []store.ExactBand{must(band.Exact(0))}, band.Tokens()
 		d, u := store.Demand{Bands: bands, Cost: n}, localUse{bands: bands, local: bands}
 		for _, began := range []time.Duration{band.Refill / 2, 0} {
 			r := store.Result{Granted: n, Bands: []store.BandResult{{FullAfter: began + band.Refill}}}
@@ -30,7 +30,7 @@ func TestFullBefore(t *testing.T) {
 // The number of buckets to charge is bounded, and what is beyond it is counted.
 func TestCarryover_Bounded(t *testing.T) {
 	var c carryover
-	bands := []store.ExactBand{Must(rules.PerMinute(10).Exact(0))}
+	bands := []store.ExactBand{must(rules.PerMinute(10).Exact(0))}
 	r := store.Result{Granted: 2, Bands: make([]store.BandResult, 1)}
 	starts := 0
 	for i := range maxCarried + 10 {
@@ -46,4 +46,11 @@ func TestCarryover_Bounded(t *testing.T) {
 	if p, u := c.pending.Load(), c.uncharged.Load(); p != 2*maxCarried || u != 20*million {
 		t.Errorf("%d tokens pending, %d not charged", p, u)
 	}
+}
+
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
 }

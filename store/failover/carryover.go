@@ -1,7 +1,6 @@
-package fluxgate
+package failover
 
 import (
-	"context"
 	"runtime"
 	"slices"
 	"sync"
@@ -9,7 +8,6 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate/internal/bucket"
-	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/store"
 )
 
@@ -86,7 +84,7 @@ func (c *carryover) took(d *store.Demand, bands []store.ExactBand, r *store.Resu
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	u := c.buckets[d.Key.ID]
-	if u != nil && !slices.Equal(u.bands, bands) {
+	if u != nil && !slices.EqualFunc(u.bands, bands, sameNumbers) {
 		c.giveUp(u)
 		u = nil
 	}
@@ -96,7 +94,7 @@ func (c *carryover) took(d *store.Demand, bands []store.ExactBand, r *store.Resu
 			return false
 		}
 		u = c.done[d.Key.ID]
-		if u == nil || !slices.Equal(u.bands, bands) {
+		if u == nil || !slices.EqualFunc(u.bands, bands, sameNumbers) {
 			u = &localUse{key: d.Key, bands: bands, sent: make([]int64, len(bands)), lost: make([]int64, len(bands))}
 		}
 		delete(c.done, d.Key.ID)
@@ -255,65 +253,9 @@ func (c *carryover) all() (all []*localUse) {
 	return all
 }
 
-// noteLevels sets the fallback to the levels that the store has reported.
-func (e *Engine) noteLevels(v *evaluation) {
-	if e.fallback == nil {
-		return
-	}
-	for i := range v.demands {
-		r, result := v.rules[i].keyedRule, &v.outcome.Results[i]
-		if !hasLevel(result) || r.shadow || e.onFailureOf(r) != rules.FailLocal || e.carryover.has(v.demands[i].Key.ID) {
-			continue
-		}
-		e.fallback.SetLevel(&v.demands[i], result)
-	}
-}
-
-// hasLevel reports whether a result has levels of the store. Those of a lease are from
-// its last slice: busy buckets have hardly any others.
-func hasLevel(r *store.Result) bool {
-	return (r.Source == store.FromStore || r.Source == store.FromLease) && r.Status != store.Unavailable && r.Status != store.NotAsked
-}
-
-// decideInStore calls the store with the demands of an evaluation. Those whose
-// buckets stay in the fallback are Unavailable, and have a bit in held.
-func (e *Engine) decideInStore(ctx context.Context, v *evaluation) (held uint64, err error) {
-	held = e.carryover.heldOf(v.demands)
-	if held == 0 {
-		return 0, v.decideIn(ctx, e.store, v.demands, &v.outcome)
-	}
-	var others []store.Demand
-	undecided := false // an alternative: the others cannot reject yet
-	for i := range v.demands {
-		undecided = undecided || v.demands[i].Alternative && held&(1<<i) != 0
-	}
-	for i, d := range v.demands {
-		if held&(1<<i) == 0 {
-			d.Shadow = d.Shadow || d.Alternative && undecided
-			others = append(others, d)
-		}
-	}
-	var out store.Outcome
-	if len(others) > 0 {
-		if err := v.decideIn(ctx, e.store, others, &out); err != nil {
-			return 0, err
-		}
-	}
-	v.outcome.Prepare(v.demands)
-	for i := range v.demands {
-		if held&(1<<i) != 0 {
-			v.outcome.Results[i].Status = store.Unavailable
-			continue
-		}
-		v.outcome.Results[i], out.Results = out.Results[0], out.Results[1:]
-	}
-	v.outcome.Decide(v.demands)
-	return held, nil
-}
-
 // chargeStore charges all buckets, and again later until there are none.
-func (e *Engine) chargeStore() {
-	all := e.carryover.all()
+func (s *Store) chargeStore() {
+	all := s.carryover.all()
 	if len(all) == 0 {
 		return
 	}
@@ -322,10 +264,10 @@ func (e *Engine) chargeStore() {
 	for range min(maxCharges, len(all)) {
 		charges.Go(func() {
 			for i := int(next.Add(1)) - 1; i < len(all); i = int(next.Add(1)) - 1 {
-				e.charge(all[i])
+				s.charge(all[i])
 			}
 		})
 	}
 	charges.Wait()
-	time.AfterFunc(max(chargeEvery, time.Duration(len(all))*chargePause), e.chargeStore)
+	time.AfterFunc(max(chargeEvery, time.Duration(len(all))*chargePause), s.chargeStore)
 }

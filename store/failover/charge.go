@@ -1,4 +1,4 @@
-package fluxgate
+package failover
 
 import (
 	"context"
@@ -18,15 +18,15 @@ const million = 1_000_000
 // charge charges the store for a bucket. After a first charge, requests go to the
 // store again while it is charged what was granted meanwhile. A charge that may
 // have been made is not repeated.
-func (e *Engine) charge(u *localUse) {
-	c := &e.carryover
+func (s *Store) charge(u *localUse) {
+	c := &s.carryover
 	c.mu.Lock()
 	u.leaving = u.charged
 	before := *u
 	before.sent, before.owed = slices.Clone(u.sent), slices.Clone(u.owed)
 	before.back, before.lost = slices.Clone(u.back), slices.Clone(u.lost)
 	var local store.Outcome
-	err := e.fallback.Peek(context.Background(), []store.Demand{{Key: u.key, Bands: u.local}}, &local)
+	err := s.fallback.Peek(context.Background(), []store.Demand{{Key: u.key, Bands: u.local}}, &local)
 	c.mu.Unlock()
 
 	var level store.Result
@@ -35,7 +35,7 @@ func (e *Engine) charge(u *localUse) {
 	if err == nil {
 		level = local.Results[0]
 		units = before.units(&level)
-		charged, uncharged, err = e.chargeUnits(&before, units)
+		charged, uncharged, err = s.chargeUnits(&before, units)
 	} else {
 		uncharged = before.tokens * million
 	}
@@ -129,7 +129,7 @@ func (u *localUse) absorbed(i int) int64 { return min(u.back[i], u.lost[i]) }
 
 // chargeUnits charges units of each band. It returns how many tokens were charged in the
 // band with most of them, and how many were not, in millionths.
-func (e *Engine) chargeUnits(u *localUse, units []int64) (charged, uncharged int64, err error) {
+func (s *Store) chargeUnits(u *localUse, units []int64) (charged, uncharged int64, err error) {
 	var asked int64
 	parts := func(units int64, i int) int64 { return int64(float64(units) / float64(u.bands[i].Unit) * million) }
 	for i := range units {
@@ -138,13 +138,13 @@ func (e *Engine) chargeUnits(u *localUse, units []int64) (charged, uncharged int
 	if !slices.ContainsFunc(units, isNotZero) {
 		return 0, 0, nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*detachedTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*timeout)
 	defer cancel()
-	bands := e.bandsOf(ctx, u.key, u.bands)
+	bands := s.bandsOf(ctx, u.key, u.bands)
 	if bands == nil {
 		return 0, asked, nil
 	}
-	if err := e.probe(ctx, u, bands); err != nil {
+	if err := s.probe(ctx, u, bands); err != nil {
 		return 0, 0, err
 	}
 	var takes store.Takes
@@ -159,14 +159,14 @@ func (e *Engine) chargeUnits(u *localUse, units []int64) (charged, uncharged int
 			takes, actual, places = append(takes, t), append(actual, cost), append(places, i)
 		}
 	}
-	settled, err := e.settleInStore(ctx, takes, actual)
+	settled, err := s.Store.Settle(ctx, takes, actual)
 	if err != nil {
-		e.storeFailed(ctx, err)
+		s.failed(ctx, err)
 		return 0, asked, err
 	}
 	for k, i := range places {
 		if settled[k].NotSent != nil {
-			e.storeFailed(ctx, settled[k].NotSent)
+			s.failed(ctx, settled[k].NotSent)
 			return 0, 0, errNotCharged // all of a bucket are sent together; probe sees that the store is closed
 		}
 		u.sent[i] += settled[k].Charged - settled[k].Returned
@@ -177,14 +177,14 @@ func (e *Engine) chargeUnits(u *localUse, units []int64) (charged, uncharged int
 
 // probe takes no tokens, which can be repeated, to see that the store answers before the
 // charge, which cannot. The first answer after a freeze may come late.
-func (e *Engine) probe(ctx context.Context, u *localUse, bands []store.ExactBand) error {
-	ctx, cancel := context.WithTimeout(ctx, detachedTimeout)
+func (s *Store) probe(ctx context.Context, u *localUse, bands []store.ExactBand) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	var out store.Outcome
 	demands := []store.Demand{{Key: u.key, Bands: bands, Charging: true}}
-	err := e.store.Take(ctx, demands, &out)
+	err := s.Store.Take(ctx, demands, &out)
 	if err != nil && !errors.Is(err, store.ErrNotSent) {
-		e.storeFailed(ctx, err)
+		s.failed(ctx, err)
 	}
 	switch {
 	case errors.Is(err, store.ErrClosed):
@@ -193,7 +193,6 @@ func (e *Engine) probe(ctx context.Context, u *localUse, bands []store.ExactBand
 		return errNotCharged
 	}
 	r := &out.Results[0]
-	e.warnSettled(ctx, &store.Taken{Key: u.key, Bands: bands}, r) // the answers of takes and charges may have been lost
 	first, before := u.sentAt == 0, u.due
 	if first {
 		u.sentAt = r.Now
@@ -239,27 +238,21 @@ func (u *localUse) correction(bands []store.ExactBand, i int, units int64) (t st
 
 // bandsOf returns a copy of the bands of a bucket as they are in the store, or nil if its
 // rule has others by now.
-func (e *Engine) bandsOf(ctx context.Context, key store.Key, bands []store.ExactBand) []store.ExactBand {
-	if now := e.bandsOfTake(ctx, key, bands, bucket.Share{}); slices.EqualFunc(now, bands, sameNumbers) {
+func (s *Store) bandsOf(ctx context.Context, key store.Key, bands []store.ExactBand) []store.ExactBand {
+	if now := s.bandsOfTake(ctx, key, bands, nil); slices.EqualFunc(now, bands, sameNumbers) {
 		return now
 	}
 	return nil
 }
 
-// bandsOfTake returns a copy of the bands that a bucket has in the store now, given those of a take
-// from it at a share, or nil if they are not known.
-func (e *Engine) bandsOfTake(ctx context.Context, key store.Key, taken []store.ExactBand, share bucket.Share) []store.ExactBand {
-	set := e.rules.RuleSet(ctx, key.RuleSet).at(e.store)
-	if set.Compiled == nil {
-		return nil
+// bandsOfTake returns a copy of the bands that a bucket has in the store now, or nil if they are
+// not known: see [Config.Bands].
+func (s *Store) bandsOfTake(ctx context.Context, key store.Key, taken []store.ExactBand, local LocalBands) []store.ExactBand {
+	switch {
+	case s.config.Bands != nil:
+		return s.config.Bands(ctx, key, taken, local)
+	case local == nil:
+		return slices.Clone(taken)
 	}
-	i, err := set.find(key.Rule)
-	if err != nil {
-		return nil
-	}
-	r := e.ofTake(&set.keyedBy(e.salt)[i], key.ID, taken, share)
-	if r == nil {
-		return nil
-	}
-	return slices.Clone(r.bandsNow(e.store))
+	return nil
 }

@@ -1,4 +1,4 @@
-package fluxgate
+package failover
 
 import (
 	"context"
@@ -17,43 +17,66 @@ type correction struct {
 	unit   int64 // how many tokens of the take are one of the receipt
 }
 
+// Settle implements [store.Store]. Each take is settled where it was taken from, and those of the
+// fallback also in the store. What the store did not get is sent later.
+func (s *Store) Settle(ctx context.Context, takes store.Takes, actual []int64) ([]store.Settlement, error) {
+	if err := store.CheckTakes(takes, actual); err != nil {
+		return nil, err
+	}
+	settled := make([]store.Settlement, len(takes))
+	shared := make([]correction, 0, len(takes))
+	var failures []error
+	for i := range takes {
+		if !fromFallback(&takes[i]) {
+			shared = append(shared, correction{takes[i], actual[i], i, 1})
+			continue
+		}
+		one, corrections, err := s.settleLocal(ctx, &takes[i], actual[i], i)
+		settled[i] = one
+		shared = append(shared, corrections...)
+		failures = append(failures, err)
+	}
+	failures = append(failures, s.settleShared(ctx, shared, settled))
+	return settled, errors.Join(failures...)
+}
+
 // settleLocal settles a take in the fallback. If the store was charged for its bucket
 // already, the shared budget has to be corrected too, and it returns how.
-func (e *Engine) settleLocal(
+func (s *Store) settleLocal(
 	ctx context.Context, t *store.Taken, actual int64, place int,
-) (s store.Settlement, shared []correction, err error) {
-	s, u, err := e.settleInFallback(ctx, t, actual)
+) (one store.Settlement, shared []correction, err error) {
+	one, u, err := s.settleInFallback(ctx, t, actual)
 	rest := t.Correction(actual) - t.Cost
 	if u == nil || rest == 0 || err != nil {
-		return s, nil, err
+		return one, nil, err
 	}
 	var bands []store.ExactBand
 	if u.bands != nil { // both may load rules
-		bands = e.bandsOf(ctx, t.Key, u.bands)
+		bands = s.bandsOf(ctx, t.Key, u.bands)
 	} else {
-		bands = e.bandsOfTake(ctx, t.Key, t.Bands, e.fallbackShare())
+		bands = s.bandsOfTake(ctx, t.Key, t.Bands, s.local)
 	}
 	if bands == nil || rest < 0 && u.sent == nil {
-		e.carryover.unsettled.Add(1)
+		s.carryover.unsettled.Add(1)
 		return store.Settlement{}, nil, nil
 	}
-	return store.Settlement{}, e.carryover.corrections(u, t, bands, rest, place), nil
+	return store.Settlement{}, s.carryover.corrections(u, t, bands, rest, place), nil
 }
 
 // settleInFallback settles a take in the fallback. If its bucket is to be charged, the charge
 // contains it. Otherwise it returns what the store was charged, as far as that is known.
-func (e *Engine) settleInFallback(ctx context.Context, t *store.Taken, actual int64) (s store.Settlement, done *localUse, err error) {
-	c := &e.carryover
+func (s *Store) settleInFallback(ctx context.Context, t *store.Taken, actual int64) (one store.Settlement, done *localUse, err error) {
+	c := &s.carryover
 	c.mu.Lock() // a charge sees all of it or nothing
 	defer c.mu.Unlock()
 	u := c.buckets[t.Key.ID]
-	before := e.usedLocally(ctx, u)
-	settled, err := e.fallback.Settle(ctx, store.Takes{*t}, []int64{actual})
+	before := s.usedLocally(ctx, u)
+	settled, err := s.fallback.Settle(ctx, store.Takes{*t}, []int64{actual})
 	if err != nil {
-		return s, nil, err
+		return one, nil, err
 	}
 	if u != nil {
-		u.settle(t, &settled[0], before, e.usedLocally(ctx, u))
+		u.settle(t, &settled[0], before, s.usedLocally(ctx, u))
 		c.pending.Add(settled[0].Charged)
 		return settled[0], nil, nil
 	}
@@ -97,12 +120,12 @@ func (u *localUse) ended(t *store.Taken, i int) bool {
 
 // usedLocally is what is used of each band in the fallback, of token buckets in units, or nil
 // if that is not known. The lock is held.
-func (e *Engine) usedLocally(ctx context.Context, u *localUse) []int64 {
+func (s *Store) usedLocally(ctx context.Context, u *localUse) []int64 {
 	if u == nil {
 		return nil
 	}
 	var local store.Outcome
-	if err := e.fallback.Peek(ctx, []store.Demand{{Key: u.key, Bands: u.local}}, &local); err != nil {
+	if err := s.fallback.Peek(ctx, []store.Demand{{Key: u.key, Bands: u.local}}, &local); err != nil {
 		return nil
 	}
 	used := make([]int64, len(u.bands))
@@ -149,7 +172,7 @@ func (u *localUse) settle(t *store.Taken, s *store.Settlement, before, after []i
 
 // settleShared settles takes in the store. Those that it did not get are sent later; those that
 // may have run are not.
-func (e *Engine) settleShared(ctx context.Context, all []correction, settled []store.Settlement) error {
+func (s *Store) settleShared(ctx context.Context, all []correction, settled []store.Settlement) error {
 	if len(all) == 0 {
 		return nil
 	}
@@ -157,19 +180,23 @@ func (e *Engine) settleShared(ctx context.Context, all []correction, settled []s
 	for k := range all {
 		takes[k], actual[k] = all[k].take, all[k].actual
 	}
-	done, err := e.settleInStore(ctx, takes, actual)
+	done, err := s.Store.Settle(ctx, takes, actual)
 	if err != nil {
-		e.carryover.unsettled.Add(1)
+		s.carryover.unsettled.Add(1)
 	}
-	if lost := e.unsent.AddUnsent(takes, actual, done); lost != nil {
+	if lost := s.unsent.AddUnsent(takes, actual, done); lost != nil {
 		err = errors.Join(err, lost)
 	}
 	for k := range min(len(done), len(all)) {
-		s := store.Settlement{Returned: done[k].Returned / all[k].unit, Charged: done[k].Charged / all[k].unit}
-		if k > 0 && all[k-1].place == all[k].place {
-			s = store.MergeSettlements([]store.Settlement{settled[all[k].place], s})
+		one := done[k]
+		one.NotSent = nil // it is sent later, or lost
+		if unit := all[k].unit; unit > 1 || fromFallback(&takes[k]) {
+			one = store.Settlement{Returned: one.Returned / unit, Charged: one.Charged / unit}
 		}
-		settled[all[k].place] = s
+		if k > 0 && all[k-1].place == all[k].place {
+			one = store.MergeSettlements([]store.Settlement{settled[all[k].place], one})
+		}
+		settled[all[k].place] = one
 	}
 	return err
 }
