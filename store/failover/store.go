@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/fluxgate/fluxgate/internal/bucket"
@@ -38,12 +39,15 @@ type LocalBands func(bands []store.ExactBand) []store.ExactBand
 // number of goroutines.
 type Store struct {
 	store.Store
-	fallback  store.Fallback // nil if no demand is to be decided locally
-	config    Config
-	share     bucket.Share // zero: 1 / number of gateways
-	shares    shares
-	carryover carryover
-	unsent    *unsent.Queue // settlements that the store did not get
+	fallback store.Fallback // nil if no demand is to be decided locally
+	config   Config
+	share    bucket.Share // zero: 1 / number of gateways
+	shares   shares
+	ledger   ledger
+	unsent   *unsent.Queue // settlements that the store did not get
+	// settling is held while a take is settled in the fallback: a charge sees all of a
+	// settlement, or nothing.
+	settling sync.Mutex
 }
 
 // New returns a store that wraps another. Without a fallback, demands that are to be decided
@@ -79,10 +83,10 @@ type Stats struct {
 
 // Stats returns the counts.
 func (s *Store) Stats() Stats {
-	c := &s.carryover
+	l := &s.ledger
 	return Stats{
-		c.admitted.Load(), c.pending.Load(), c.charged.Load() / million, c.uncharged.Load() / million,
-		s.unsent.Waiting(), c.unsettled.Load() + s.unsent.Lost(),
+		l.admitted.Load(), l.pending.Load(), l.charged.Load() / million, l.uncharged.Load() / million,
+		s.unsent.Waiting(), l.unsettled.Load() + s.unsent.Lost(),
 	}
 }
 
@@ -132,6 +136,8 @@ func (s *Store) Reset(ctx context.Context, what store.Reset) (did bool, err erro
 		// The fallback is in this process, and the store may have used up the time.
 		if _, err := s.fallback.Reset(context.WithoutCancel(ctx), what); err != nil {
 			failures = append(failures, fmt.Errorf("in the fallback: %w", err))
+		} else {
+			s.ledger.reset(what.Key)
 		}
 	}
 	return did, errors.Join(failures...)

@@ -23,7 +23,7 @@ func (s *Store) Peek(ctx context.Context, demands []store.Demand, out *store.Out
 // decide lets the store decide the demands whose buckets are not held by the fallback, and then
 // applies the failure modes of those that it could not.
 func (s *Store) decide(ctx context.Context, demands []store.Demand, out *store.Outcome, peek bool) error {
-	held := s.carryover.heldOf(demands)
+	held := s.ledger.held(demands)
 	switch err := s.decideInStore(ctx, demands, out, held, peek); {
 	case err == nil:
 		s.noteLevels(demands, out)
@@ -95,7 +95,7 @@ func (s *Store) noteLevels(demands []store.Demand, out *store.Outcome) {
 		d, result := &demands[i], &out.Results[i]
 		hasLevel := (result.Source == store.FromStore || result.Source == store.FromLease) &&
 			result.Status != store.Unavailable && result.Status != store.NotAsked
-		if hasLevel && d.OnFailure.Local() && !d.Shadow && s.fallback != nil && !s.carryover.has(d.Key.ID) {
+		if hasLevel && d.OnFailure.Local() && !d.Shadow && s.fallback != nil && !s.ledger.has(d.Key.ID) {
 			s.fallback.SetLevel(d, result)
 		}
 	}
@@ -168,8 +168,8 @@ func (s *Store) takeFromFallback(
 		*result = answer.Results[k]
 		result.Source = store.FromFallback
 		if (result.Granted > 0 || asked[k].Overdraft) && !peek {
-			if s.carryover.took(&asked[k], stored[k], result, held&(1<<i) != 0) {
-				time.AfterFunc(chargeEvery, s.chargeStore)
+			if s.ledger.took(&asked[k], stored[k], result, held&(1<<i) != 0) {
+				time.AfterFunc(chargeEvery, s.chargeAll)
 			}
 		}
 	}
