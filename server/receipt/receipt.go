@@ -63,7 +63,7 @@ type Issuer struct {
 	alone  bool // the secret is random
 }
 
-// Alone reports whether the secret is random: nobody else issues receipts that this issuer accepts.
+// Alone reports whether the secret is random: this issuer accepts no receipts of other servers.
 func (i *Issuer) Alone() bool { return i.alone }
 
 // NewIssuer returns an issuer.
