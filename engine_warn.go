@@ -82,7 +82,11 @@ func (e *Engine) warnSettled(ctx context.Context, t *store.Taken, settled *store
 	if err != nil || !set.active[at].warns {
 		return
 	}
-	r := e.ofTake(&set.keyedBy(e.salt)[at], t.Key.ID, t.Bands, nil)
+	rule := &set.keyedBy(e.salt)[at]
+	if t.Source == store.FromFallback && !e.knowsNumbers(rule, t.Key.ID) {
+		return // its numbers are those of the rule, whatever those of the caller are
+	}
+	r := e.ofTake(rule, t.Key.ID, t.Bands, nil)
 	if r == nil {
 		return
 	}

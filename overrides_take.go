@@ -23,14 +23,11 @@ type numbersByRule struct {
 // known: overrides have digests of secrets, and a take does not tell which of them is that of
 // its caller. Then the bands have to be those of the rule, or of one of its overrides.
 func (e *Engine) ofTake(r *keyedRule, key store.KeyID, bands []store.ExactBand, local failover.LocalBands) *keyedRule {
-	if e.overrides == nil || !r.secrets || e.keyer.identity != nil {
-		return e.overridden(r, key, nil)
-	}
-	if _, ok := e.overrides.find(r, key, nil); ok {
+	if e.knowsNumbers(r, key) {
 		return e.overridden(r, key, nil)
 	}
 	others := e.overrides.numbersOf(r)
-	if len(others) == 0 || local != nil && !slices.ContainsFunc(r.bands, isTokenBucket) {
+	if local != nil && !slices.ContainsFunc(r.bands, isTokenBucket) {
 		return r // other kinds count the same under all numbers
 	}
 	if len(others) > maxNumbers {
@@ -56,6 +53,16 @@ func (e *Engine) ofTake(r *keyedRule, key store.KeyID, bands []store.ExactBand, 
 		}
 	}
 	return found
+}
+
+// knowsNumbers reports whether this engine knows the numbers that a rule has for a bucket, without
+// a request of its caller.
+func (e *Engine) knowsNumbers(r *keyedRule, key store.KeyID) bool {
+	if e.overrides == nil || !r.secrets || e.keyer.identity != nil {
+		return true
+	}
+	_, ok := e.overrides.find(r, key, nil)
+	return ok || len(e.overrides.numbersOf(r)) == 0
 }
 
 func isTokenBucket(b store.ExactBand) bool { return b.Kind == bucket.TokenBucket }

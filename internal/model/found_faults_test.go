@@ -54,6 +54,19 @@ func TestHistories_FoundAtFleets(t *testing.T) {
 		"5 tokens a second at 3 servers": alone(3, rules.PerSecond(5)),
 		// The gateway that settled them knew no override, and warned of 24 of 30.
 		"a warning at a gateway that has never seen the API key": keyed(rules.Band{Label: "plan", Capacity: 30, Refill: 16 * time.Second, Kind: rules.SlidingWindow, WarnAt: rules.Percents{80}}, elsewhere),
+		// The gateway that settled the takes of another's fallback corrected the charge by the numbers of the rule, and
+		// warned of 5 of 500.
+		"a warning at a gateway that settles what another has admitted": {
+			Seed: 4500000250, Gateways: fleet(2), Versions: [][]rules.Rule{{{ID: "r1", Scope: rules.ScopeAPIKey, Bands: []rules.Band{
+				{Label: "plan", Capacity: 500, Kind: rules.Quota, Period: "minute", WarnAt: rules.Percents{1}},
+			}}}},
+			Overrides: [][]Override{{{Rule: "r1", Caller: "a", Times: 3_500}}},
+			Ops: []Op{
+				{Kind: OpFault, Span: time.Second, SettleAt: All, Fault: NotSent},
+				{Kind: OpCheck, Caller: "a", N: 5, Cost: 1, Tokens: 1, Actual: 2, SettleAt: 1},
+				{At: 4 * time.Second, Kind: OpPeek, Gateway: All, Caller: "a"},
+			},
+		},
 		// It was debited by the numbers of the rule.
 		"a charge at a gateway that has never seen the API key": keyed(rules.Band{Capacity: 30, Refill: 16 * time.Second, Kind: rules.SlidingWindow}, away, charged),
 		// The gateway has seen the API key, but before there was an override: it charged by the numbers of the
