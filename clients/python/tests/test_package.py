@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import subprocess
 import sys
 import tarfile
@@ -46,19 +45,6 @@ def test_source_distribution(dist: Path) -> None:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {f"src/fluxgate/{name}" for name in MODULES} | {"LICENSE", "README.md", "pyproject.toml", "src/fluxgate/py.typed"} <= names
     assert not any(name.startswith(("tests", "build")) for name in names)
-
-
-def test_size() -> None:
-    """At most 720 lines of code, without blank lines, comments and docstrings."""
-    lines = 0
-    for name in MODULES:
-        text = (ROOT / "src" / "fluxgate" / name).read_text()
-        strings: set[int] = set()
-        for node in ast.walk(ast.parse(text)):
-            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-                strings.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-        lines += sum(1 for n, line in enumerate(text.splitlines(), 1) if line.strip() and not line.strip().startswith("#") and n not in strings)
-    assert lines <= 720
 
 
 def test_bench(gate: Gate) -> None:
