@@ -16,6 +16,7 @@ import (
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/httplimit"
 	"github.com/fluxgate/fluxgate/internal/spelling"
+	"github.com/fluxgate/fluxgate/internal/strictjson"
 	"github.com/fluxgate/fluxgate/server/access"
 	"github.com/fluxgate/fluxgate/server/slots"
 )
@@ -77,6 +78,9 @@ func decode(s *scratch, asked any) *problem {
 	}
 	if len(bytes.TrimSpace(s.body.Bytes()[dec.InputOffset():])) > 0 {
 		return badRequest("unexpected data after the JSON value")
+	}
+	if err := strictjson.Repeats(s.body.Bytes()); err != nil {
+		return badRequest("%s", err) // one of the values would be ignored
 	}
 	return nil
 }

@@ -129,6 +129,31 @@ func memory() uint64 {
 	return m.HeapAlloc
 }
 
+// Of a name that is there twice, one value would be ignored.
+func TestBody_NameTwice(t *testing.T) {
+	d := newDesk(t, newStore(t))
+	token := d.token(`{"userId":"ann","cost":1}`)
+	before := d.left()
+	for _, c := range []struct{ path, body string }{
+		{"/v1/check", `{"userId":"ann","cost":0,"cost":5}`},
+		{"/v1/check", `{"userId":"ann","cost":0,"c\u006fst":5}`},
+		{"/v1/check", `{"userId":"ann","attributes":{"plan":"free","plan":"gold"}}`},
+		{"/v1/check:batch", `{"requests":[{"userId":"ann"},{"userId":"ann","userId":"bob"}]}`},
+		{"/v1/check:batch", `{"requests":[{"userId":"ann"}],"requests":[{"userId":"bob"}]}`},
+		{"/v1/settle", `{"receipt":"` + token + `","actual":1,"actual":0}`},
+		{"/v1/extend", `{"receipt":"x","receipt":"` + token + `"}`},
+		{"/api/ratelimit/check", `{"ruleSetId":"api","userId":"ann","userId":"bob"}`},
+	} {
+		w := d.post(c.path, c.body)
+		if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "a name is") {
+			t.Errorf("%s %s: %d %s, want 400", c.path, c.body, w.Code, w.Body)
+		}
+	}
+	if d.left() != before {
+		t.Errorf("left %v, want %v", d.left(), before)
+	}
+}
+
 // 10,000 bodies that are malformed, mutated, too large or nested get a 4xx, or a
 // decision where a mutation left a valid body. No memory or goroutine leaks. Half
 // of them use real connections.
