@@ -75,6 +75,30 @@ func TestSettle_FallbackForgotten(t *testing.T) {
 	}
 }
 
+// A settlement that is lost counts for each rule, whatever it is lost by.
+func TestSettle_LostByRule(t *testing.T) {
+	for name, lose := range map[string]func(f *fleet){
+		"the answer": func(f *fleet) { f.store.away(errors.New("timeout")) },
+		"the charge": func(*fleet) { time.Sleep(time.Hour) }, // forgotten
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFleet(t, 1, rules.Rule{ID: "r", Bands: []rules.Band{slowBands["quota"]}}, rules.Rule{ID: "s", Bands: []rules.Band{slowBands["quota"]}})
+				g := f.gateways[0]
+				f.store.away(errNotSent)
+				d := g.check(fluxgate.Request{Cost: 50})
+				f.back(0)
+				time.Sleep(5 * time.Second)
+				lose(f)
+				_, _ = g.Settle(t.Context(), d.Receipt(), 20)
+				if n := g.FallbackStats().LostSettlements; n != 2 {
+					t.Errorf("%d settlements are lost, want one for each of two rules", n)
+				}
+			})
+		})
+	}
+}
+
 // A refund of a take of the fallback is at most what the store was charged for it.
 func TestSettle_FallbackRefundBounded(t *testing.T) {
 	for kind, band := range slowBands {

@@ -20,12 +20,13 @@ var (
 	descCharged   = Desc("fallback_charged_tokens_total", "Tokens granted in the process and debited from Redis later.")
 	descUncharged = Desc("fallback_uncharged_tokens_total", "Tokens granted in the process that were not debited from Redis: "+
 		"the bucket was empty, the reply was lost, the rule changed, or more than 100,000 buckets were in use.")
-	descLost = Desc("fallback_lost_settlements_total", "Settlements that did not reach Redis and are not sent again: "+
-		"more than 10,000 waited, one waited until it could change nothing, the reply was lost, the receipt expired, "+
-		"or the original charge is unknown.")
+	descLost = Desc("fallback_lost_settlements_total", "Settlements that did not reach Redis and are not sent again, "+
+		"one for each rule of a receipt: more than 10,000 waited, one waited until it could change nothing, "+
+		"the reply was lost, the receipt expired, or the original charge is unknown.")
 	descPending = Desc("fallback_pending_tokens",
 		"Tokens granted in the process and not yet debited from Redis; tokens that refill until then are not debited.")
-	descPendingSettlements = Desc("fallback_pending_settlements", "Settlements that wait until Redis is available.")
+	descPendingSettlements = Desc("fallback_pending_settlements",
+		"Settlements that wait until Redis is available, one for each rule of a receipt.")
 )
 
 // Describe implements [prometheus.Collector].

@@ -47,21 +47,24 @@ type later struct {
 	of      map[string]share      // by rule set
 	all     share
 	waiting []*settlement // to be sent in this order
-	// sent and lost count those that have waited since none waited, allLost all since the start.
-	sent, lost, allLost int64
+	// sent and lost count those that have waited since none waited.
+	sent, lost int64
+	// lostTakes counts the takes of all that were lost since the start.
+	lostTakes int64
 }
 
-// share is what the settlements of a rule set hold.
-type share struct{ n, waiting, bytes int }
+// share is what the settlements of a rule set hold: a receipt has one take for each rule.
+type share struct{ n, waiting, takes, bytes int }
 
 func (s share) plus(more share) share {
-	return share{s.n + more.n, s.waiting + more.waiting, s.bytes + more.bytes}
+	return share{s.n + more.n, s.waiting + more.waiting, s.takes + more.takes, s.bytes + more.bytes}
 }
 
 // settlement is one that waits.
 type settlement struct {
 	id            receipt.ID
 	ruleSet, call string
+	takes         int
 	text          []byte // a wire.Settle, which is smaller than what it is decoded to
 }
 
@@ -124,7 +127,7 @@ func (l *later) add(ruleSet string, s share) {
 // park lets a settlement that has entered wait, since the ledger did not answer. If there is no
 // room it leaves.
 func (l *later) park(c *receipt.Claim, text []byte, cause error) (parked bool) {
-	s := &settlement{c.ID, c.RuleSet, c.Call, text}
+	s := &settlement{c.ID, c.RuleSet, c.Call, len(c.Receipt.Takes), text}
 	first, kept := l.keep(s)
 	if !kept {
 		l.leave(c.ID)
@@ -147,7 +150,7 @@ func (l *later) keep(s *settlement) (first, kept bool) {
 	if l.of[s.ruleSet].bytes+s.bytes() > maxWaitingBytes-l.all.bytes {
 		return false, false
 	}
-	l.add(s.ruleSet, share{waiting: 1, bytes: s.bytes()})
+	l.add(s.ruleSet, share{waiting: 1, takes: s.takes, bytes: s.bytes()})
 	l.waiting = append(l.waiting, s)
 	return l.all.waiting == 1 && l.sent+l.lost == 0, true
 }
@@ -178,10 +181,10 @@ func (l *later) done(s *settlement, lost bool) {
 	if l.sent++; lost {
 		l.sent--
 		l.lost++
-		l.allLost++
+		l.lostTakes += int64(s.takes)
 	}
 	delete(l.entered, s.id)
-	l.add(s.ruleSet, share{-1, -1, -s.bytes()})
+	l.add(s.ruleSet, share{-1, -1, -s.takes, -s.bytes()})
 }
 
 // ended logs that no settlement waits any more.
@@ -195,12 +198,12 @@ func (l *later) ended() {
 	}
 }
 
-// Waiting returns how many settlements wait until the ledger of receipts answers, and how many
-// were lost since: their receipts expired before, or could not be settled.
+// Waiting returns how many settlements of takes wait until the ledger of receipts answers, and how
+// many were lost since the start: their receipts expired before, or could not be settled.
 func (a *API) Waiting() (waiting, lost int64) {
 	a.later.mu.Lock()
 	defer a.later.mu.Unlock()
-	return int64(a.later.all.waiting), a.later.allLost
+	return int64(a.later.all.takes), a.later.lostTakes
 }
 
 // Run settles what waits until the ledger of receipts answers. It returns when ctx ends.

@@ -29,7 +29,7 @@ func (s *Store) Settle(ctx context.Context, takes store.Takes, actual []int64) (
 		}
 		shared, costs, indices = append(shared, takes[i]), append(costs, actual[i]), append(indices, i)
 	}
-	each, err := s.settleInStore(ctx, shared, costs)
+	each, err := s.settleInStore(ctx, shared, costs, len(shared))
 	for k := range each {
 		settled[indices[k]] = each[k]
 	}
@@ -37,14 +37,14 @@ func (s *Store) Settle(ctx context.Context, takes store.Takes, actual []int64) (
 }
 
 // settleInStore settles takes in the store. Those that it did not get are sent later; those that
-// may have run are not.
-func (s *Store) settleInStore(ctx context.Context, takes store.Takes, actual []int64) ([]store.Settlement, error) {
+// may have run are not, and count as lost.
+func (s *Store) settleInStore(ctx context.Context, takes store.Takes, actual []int64, lose int) ([]store.Settlement, error) {
 	if len(takes) == 0 {
 		return nil, nil
 	}
 	settled, err := s.Store.Settle(ctx, takes, actual)
 	if err != nil {
-		s.ledger.unsettled.Add(1)
+		s.ledger.unsettled.Add(int64(lose))
 	}
 	if lost := s.unsent.AddUnsent(takes, actual, settled); lost != nil {
 		err = errors.Join(err, lost)
@@ -72,7 +72,7 @@ func (s *Store) settleHere(ctx context.Context, t *store.Taken, actual int64) (s
 		u.debts = make([]debt, len(bands))
 	}
 	takes, costs, indices := s.ledger.corrections(u, t, bands, tokens)
-	each, err := s.settleInStore(ctx, takes, costs)
+	each, err := s.settleInStore(ctx, takes, costs, 1) // one take, though there may be a correction for each band
 	for k, i := range indices[:len(each)] {
 		each[k] = store.Settlement{Returned: each[k].Returned / bands[i].Unit, Charged: each[k].Charged / bands[i].Unit}
 	}

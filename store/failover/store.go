@@ -74,10 +74,11 @@ type Stats struct {
 	// bucket was empty, the reply was lost, the bands changed, too many buckets were in
 	// use, or the store was closed.
 	Uncharged int64
-	// PendingSettlements is how many settlements wait until the store is available.
+	// PendingSettlements is how many settlements wait until the store is available. A receipt has one
+	// for each rule that was taken from, and one for each band that was charged after an outage.
 	PendingSettlements int64
-	// LostSettlements is how many settlements were lost: too many waited, or for too long, the reply was lost,
-	// the original charge is unknown, or the store was closed.
+	// LostSettlements is how many such settlements were lost: too many waited, or for too long, the reply
+	// was lost, the original charge is unknown, or the store was closed.
 	LostSettlements int64
 }
 
