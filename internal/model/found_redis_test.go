@@ -44,6 +44,18 @@ func foundOnRedis() map[string]*History {
 			}},
 			Ops: []Op{{At: 2697 * ms, Kind: OpCheck, Caller: "a", N: 59, Cost: 1, Tokens: 1, Lasts: ms, SettleAt: All}},
 		},
+		// The answer that its slot had moved came too late to send it again: it may have run, for all that is known.
+		"a settlement that is redirected too late": {
+			Seed: 4500001945, Gateways: near, Redis: Redis{Nodes: 2, Cluster: true, Shards: 4, Timeout: 100 * ms},
+			Versions: [][]rules.Rule{{{ID: "r2", Scope: rules.ScopeUser, Bands: []rules.Band{{Label: "day", Kind: rules.Quota, Capacity: 5_000, Period: "day"}}}}},
+			Ops: []Op{
+				{Kind: OpMove, N: 14, Span: 3 * time.Second, SettleAt: All},
+				{Kind: OpCheck, Caller: "a", N: 1, Cost: 1, Tokens: 1, Lasts: 300 * ms, SettleAt: All},
+				{At: 224 * ms, Kind: OpFault, Span: 200 * ms, SettleAt: All, Fault: StoreStall},
+				{At: 6404 * ms, Kind: OpPeek, Gateway: All, Caller: "a"},
+			},
+			Ends: 6404 * ms,
+		},
 		// Their calls had to wait for those that the servers did not answer. They were not sent, and not sent later.
 		"requests that end while the servers stall": {
 			Seed: 222, Gateways: near, Redis: Redis{Nodes: 1, Shards: 16, Timeout: 100 * ms},

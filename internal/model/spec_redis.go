@@ -138,7 +138,7 @@ func (s *spec) compareTaken(final *Fact, bucket string, b *band, used *big.Rat) 
 				switch {
 				case !e.Settles && f.Call.Ran && !f.Call.Answered:
 					most.Add(most, whole(e.Granted))
-				case e.Settles && f.Call.Lost:
+				case e.Settles && (f.Call.Lost || !f.Call.Ran && !f.Call.Answered): // such as a redirect that came too late
 					most.Add(most, whole(max(0, e.Cost-e.Actual)))
 					least.Sub(least, whole(max(0, e.Actual-e.Cost)))
 				case e.Settles && !e.Renews && f.Call.Ran && e.Actual < e.Cost:
