@@ -322,8 +322,11 @@ func (p *plain) commit(d *store.Demand, v *bucket.View, result *store.Result, ad
 			v.Overdraw(d.Bands, cost)
 			p.write(d.Key, d.Bands, v)
 			for i := range d.Bands {
-				if !fits && !p.is("waits as before an overdraft") {
-					result.Bands[i].Wait = time.Duration(v.PositiveAfter(d.Bands, i)) * time.Microsecond
+				if p.is("waits as before an overdraft") {
+					continue
+				}
+				result.Bands[i].Wait = time.Duration(v.PositiveAfter(d.Bands, i)) * time.Microsecond
+				if !fits {
 					result.Wait = max(result.Wait, result.Bands[i].Wait)
 				}
 			}
@@ -366,7 +369,7 @@ func (p *plain) commit(d *store.Demand, v *bucket.View, result *store.Result, ad
 		}
 		result.Bands[i].FullAfter = time.Duration(v.FullAfterOf(d.Bands, i)) * time.Microsecond
 		if !p.is("does not tell when more is left") {
-			result.Bands[i].MoreAfter = time.Duration(v.MoreAfterOf(d.Bands, i)) * time.Microsecond
+			result.Bands[i].MoreAfter = time.Duration(v.MoreAfterOf(d.Bands, i, result.Bands[i].Remaining)) * time.Microsecond
 		}
 		if p.is("tells the time until full in seconds") {
 			result.Bands[i].FullAfter = result.Bands[i].FullAfter.Round(time.Second)
