@@ -254,7 +254,7 @@ func TestQuota_PeriodEnds(t *testing.T) {
 			if debt := steps.End == start+60*second && c.used > 100; debt { // the next period may be the longest
 				kept = steps.End - start - c.after*second + steps.Longest
 			}
-			if forgotten := v.ForgottenAfter([]Band{c.asked}, 0); forgotten != kept {
+			if forgotten := v.ForgottenAfter([]Band{c.asked}, 0, v.FullAfterOf([]Band{c.asked}, 0)); forgotten != kept {
 				t.Errorf("forgotten after %d µs, want %d", forgotten, kept)
 			}
 			if level != c.level || steps.End != start+c.end*second || full != (c.full-c.after)*second {

@@ -175,21 +175,21 @@ func (v *View) FullAfterOf(bands []Band, i int) int64 {
 }
 
 // ForgottenAfter is how long until nothing has to be remembered of band i, at least, in
-// microseconds. Where a quota is in debt, a changed rule may give the next period any length of
-// its kind.
-func (v *View) ForgottenAfter(bands []Band, i int) int64 {
+// microseconds, given what FullAfterOf returns. Where a quota is in debt, a changed rule may give the
+// next period any length of its kind.
+func (v *View) ForgottenAfter(bands []Band, i int, fullAfter int64) int64 {
 	if v.inDebt(&bands[i], i) {
 		return v.Steps[i].End - v.Now + v.Steps[i].Longest
 	}
-	return v.FullAfterOf(bands, i)
+	return fullAfter
 }
 
-// MoreAfterOf is how long until band i has one whole token more than now if none is taken, in
-// microseconds; 0 if it is full, and for concurrent requests, which end at any time.
-func (v *View) MoreAfterOf(bands []Band, i int) int64 {
+// MoreAfterOf is how long until band i has one whole token more than those that remain now if none is
+// taken, in microseconds; 0 if it is full, and for concurrent requests, which end at any time.
+func (v *View) MoreAfterOf(bands []Band, i int, remaining int64) int64 {
 	b := &bands[i]
 	if b.Kind == Concurrency || v.Levels[i] <= 0 {
 		return 0
 	}
-	return v.WaitOf(bands, i, b.Remaining(v.Levels[i])+1)
+	return v.WaitOf(bands, i, remaining+1)
 }

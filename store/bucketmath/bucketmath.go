@@ -161,8 +161,9 @@ func Report(bands []store.ExactBand, view *View, result *store.Result) {
 }
 
 func reportBand(bands []store.ExactBand, i int, view *View, result *store.Result) {
-	result.Bands[i].Remaining = bands[i].Remaining(view.Levels[i])
-	result.Bands[i].Owed = bands[i].Owed(view.Levels[i])
-	result.Bands[i].MoreAfter = time.Duration(view.MoreAfterOf(bands, i)) * time.Microsecond
-	result.Bands[i].FullAfter = time.Duration(view.FullAfterOf(bands, i)) * time.Microsecond
+	r := &result.Bands[i]
+	r.Remaining = bands[i].Remaining(view.Levels[i])
+	r.Owed = bands[i].Owed(view.Levels[i])
+	r.MoreAfter = time.Duration(view.MoreAfterOf(bands, i, r.Remaining)) * time.Microsecond
+	r.FullAfter = time.Duration(view.FullAfterOf(bands, i)) * time.Microsecond
 }

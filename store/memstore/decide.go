@@ -77,7 +77,7 @@ func (s *Store) decideOn(lookups []lookup, demands []store.Demand, out *store.Ou
 		added = added || w.entry == nil
 		full := now
 		for j := range result.Bands {
-			full = max(full, now+w.view.ForgottenAfter(d.Bands, j))
+			full = max(full, now+w.view.ForgottenAfter(d.Bands, j, result.Bands[j].FullAfter.Microseconds()))
 		}
 		w.shard.write(w.entry, w.id, &d.Key, d.Bands, &w.view, full)
 	}

@@ -31,7 +31,7 @@ func (s *Store) SetLevel(d *store.Demand, r *store.Result) {
 		after := r.Bands[i].FullAfter.Microseconds()
 		view.SetUsed(d.Bands, i, held, d.Bands[i].Capacity-r.Bands[i].Remaining+r.Bands[i].Owed, after)
 		if d.Bands[i].Kind != bucket.TokenBucket {
-			after = view.ForgottenAfter(d.Bands, i)
+			after = view.ForgottenAfter(d.Bands, i, view.FullAfterOf(d.Bands, i))
 		}
 		full = max(full, after)
 	}
