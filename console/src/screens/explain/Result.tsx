@@ -45,7 +45,7 @@ export function Result({ explanation, about, forget, refresh }: Props) {
       {!missed && decision && (
         <Alert color={decision.allowed ? "green" : "red"} variant="light" title={decision.allowed ? "Allowed" : "Rejected"} role="status">
           <Text size="sm" className="breakable">
-            {verdictOf(decision)} {decision.degraded && "Redis is unavailable for at least one rule."} No tokens were taken.
+            {verdictOf(decision)} No tokens were taken.
           </Text>
         </Alert>
       )}

@@ -9,6 +9,9 @@ describe("curveOf", () => {
   it("draws a token bucket as a line, with the parts of a token", () => {
     expect(points(band({ refillTokens: 10, refillMs: 1000, fullAfterMs: 550 }))).toEqual([[0, 4.5], [550, 10], [633, 10]]);
   });
+  it("draws the share of a server without Redis from what is left", () => {
+    expect(points(band({ source: "fallback", capacity: 5, limit: 2, remaining: 0, refillTokens: 5, refillMs: 1000, fullAfterMs: 800 }))![0]).toEqual([0, 0]);
+  });
   it("begins below zero in debt", () => {
     expect(points(band({ remaining: 0, owed: 5, refillTokens: 10, refillMs: 1000, fullAfterMs: 1500 }))![0]).toEqual([0, -5]);
   });

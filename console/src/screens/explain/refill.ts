@@ -1,4 +1,4 @@
-import type { Band } from "./words";
+import { isShare, type Band } from "./words";
 
 // Point is how many tokens there are after so many milliseconds.
 export interface Point {
@@ -27,6 +27,8 @@ export function curveOf(band: Band): Curve | undefined {
     case "sliding-window":
       return { points: [{ ms: 0, tokens: now }, { ms: full, tokens: band.limit }, end], exact: false };
   }
+  // The share of a server in the fallback is refilled at a share of the rate.
+  if (isShare(band)) return { points: [{ ms: 0, tokens: now }, { ms: full, tokens: band.limit }, end], exact: true };
   // The parts of a token that are there already are not in remaining.
   const rate = (band.refillTokens ?? 0) / (band.refillMs || 1);
   return { points: [{ ms: 0, tokens: band.limit - full * rate }, { ms: full, tokens: band.limit }, end], exact: true };

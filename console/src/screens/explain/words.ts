@@ -54,7 +54,6 @@ const reasons: Record<string, string> = {
   "bad-path": "its path cannot be read",
   "too-many-rules": "too many rules match",
   "missing-identity": "the identity that a rule needs is missing",
-  "store-failure": "Redis does not answer",
 };
 
 // verdictOf says what would happen to the request, in one sentence.
@@ -62,8 +61,14 @@ export function verdictOf(d: Decision): string {
   const what = d.allowed ? ((d.waitMs ?? 0) > 0 ? `It would wait ${time(d.waitMs!)}, then pass` : "It would pass") : "It would be rejected";
   const rule = d.rule ? ` Rule ${d.rule}${d.band ? `, limit ${d.band}` : ""} decides.` : "";
   const retry = d.retryAfterMs ? ` It fits in ${time(d.retryAfterMs)}.` : "";
-  const reason = d.reason === "no-rule" && d.bands?.length ? "only shadow rules apply" : (reasons[d.reason] ?? d.reason);
-  return `${what}: ${reason}.${rule}${retry}`;
+  const degraded = d.degraded && d.reason !== "store-failure" ? " Redis is unavailable for at least one rule." : "";
+  return `${what}: ${reasonOf(d)}.${rule}${retry}${degraded}`;
+}
+
+function reasonOf(d: Decision): string {
+  if (d.reason === "no-rule" && d.bands?.length) return "only shadow rules apply";
+  if (d.reason === "store-failure") return `Redis does not answer, and onFailure is ${d.allowed ? "open" : "closed"}`;
+  return reasons[d.reason] ?? d.reason;
 }
 
 // noVerdict says why a decision would not answer a question about a rule, or is empty if it would: the rule
@@ -91,15 +96,22 @@ function round(n: number): string {
 // refillOf says how a band is filled again.
 export function refillOf(band: Band): string {
   const full = (band.fullAfterMs ?? 0) > 0 ? ` Full in ${time(band.fullAfterMs!)}.` : band.remaining >= band.limit ? " It is full." : "";
+  const share = isShare(band) ? ` Without Redis this server has its share of ${amountOf(band.capacity, band.measure)}.` : "";
   switch (band.kind) {
     case "concurrency":
-      return `A slot is free when its request is settled, at the latest after ${time(band.holdMs ?? 0)}.`;
+      return `A slot is free when its request is settled, at the latest after ${time(band.holdMs ?? 0)}.${share}`;
     case "quota":
-      return `All come back at the end of the ${band.period ?? "period"}${band.timezone ? ` in ${band.timezone}` : ""}.${full}`;
+      return `All come back at the end of the ${band.period ?? "period"}${band.timezone ? ` in ${band.timezone}` : ""}.${full}${share}`;
     case "sliding-window":
-      return `Each comes back ${time(band.refillMs ?? 0)} after it was taken.${full}`;
+      return `Each comes back ${time(band.refillMs ?? 0)} after it was taken.${full}${share}`;
   }
-  return `${amountOf(band.refillTokens ?? 0, band.measure)} come back every ${time(band.refillMs ?? 0)}.${full}`;
+  const refill = amountOf(band.refillTokens ?? 0, band.measure);
+  return `${share ? `A share of ${refill} comes` : `${refill} come`} back every ${time(band.refillMs ?? 0)}.${full}${share}`;
+}
+
+// isShare says whether the limit is the share of one server, which counts without Redis.
+export function isShare(band: Band): boolean {
+  return band.source === "fallback" && band.limit < band.capacity;
 }
 
 export function leftOf(band: Band): string {
