@@ -57,6 +57,25 @@ it("lists problems before notices, and those of the server that answers", () => 
   ]);
 });
 
+it("says once what several rule sets have in common", () => {
+  const set = (id: string, error?: string) => ({ id, revision: 3, rules: 1, source: "source", error });
+  const texts = (sets: Health["rules"]["sets"], failing = sets!.filter((s) => s.error).length) =>
+    findings({ fleet: fleet(), health: { store: {}, rules: { kind: "redis", status: "degraded", count: 9, failing, sets } } as Health }, now).map((f) => f.text);
+  expect(texts([set("a", "no answer"), set("b", "no answer"), set("c", "rules[0] is invalid"), set("d")])).toEqual([
+    "Rule sets a, b: no answer. Still serving their last revisions.",
+    "Rule set c: rules[0] is invalid. Still serving revision 3.",
+  ]);
+  expect(texts(["a", "b", "c", "d", "e"].map((id) => set(id, "no answer")), 9)).toEqual([
+    "Rule sets a, b, c and 2 more: no answer. Still serving their last revisions.",
+    "4 more rule sets have a problem.",
+  ]);
+});
+
+it("begins warnings with a capital letter", () => {
+  const health = { store: {}, rules: {}, warnings: ["announcements of changes cannot be received", "rules.copies: is full", "3 settlements wait"] } as Health;
+  expect(findings({ fleet: fleet(), health }, now).map((f) => f.text)).toEqual(["Announcements of changes cannot be received", "rules.copies: is full", "3 settlements wait"]);
+});
+
 const down: Health = { status: "down", store: { kind: "redis", status: "up" }, rules: { kind: "redis", status: "down", count: 0, sets: [], error: "the source has no rule set api" } };
 
 it("is not healthy while a server is down", () => {

@@ -63,11 +63,31 @@ function ofServer(health: Health, problem: Say, notice: Say, nodesNamed: boolean
   if (health.store.error && !nodesNamed) problem(`Redis: ${health.store.error}`);
   for (const warning of health.store.warnings ?? []) notice(`Redis: ${warning}`);
   if (health.rules.error) problem(`Rules: ${health.rules.error}`);
-  for (const set of health.rules.sets ?? []) {
-    if (set.error) problem(`Rule set ${set.id}: ${set.error.replace(/\.?$/, ".")} Still serving revision ${shownRevision(set.revision)}.`);
-  }
-  for (const warning of health.warnings ?? []) notice(warning);
+  ofRuleSets(health.rules, problem);
+  for (const warning of health.warnings ?? []) notice(sentence(warning));
   if (health.auditError) problem(`Changes are rejected while the audit cannot be written: ${health.auditError}`);
+}
+
+// mostNamed is how many rule sets with the same error are named.
+const mostNamed = 3;
+
+// ofRuleSets says once what is wrong with rule sets that have the same error, such as all of a source that is away.
+function ofRuleSets(rules: Health["rules"], problem: Say): void {
+  const failing = (rules.sets ?? []).filter((set) => set.error);
+  const unlisted = Math.max(0, (rules.failing ?? 0) - failing.length);
+  for (const error of new Set(failing.map((set) => set.error!))) {
+    const sets = failing.filter((set) => set.error === error);
+    const others = sets.length - mostNamed;
+    const names = sets.slice(0, mostNamed).map((set) => set.id).join(", ") + (others > 0 ? ` and ${others} more` : "");
+    const served = sets.length === 1 ? `revision ${shownRevision(sets[0]!.revision)}` : "their last revisions";
+    problem(`${sets.length === 1 ? "Rule set" : "Rule sets"} ${names}: ${error.replace(/\.?$/, ".")} Still serving ${served}.`);
+  }
+  if (unlisted > 0) problem(`${unlisted} more rule ${unlisted === 1 ? "set has" : "sets have"} a problem.`);
+}
+
+// sentence begins a text with a capital letter, unless it begins with a name such as rules.copies.
+function sentence(text: string): string {
+  return text.replace(/^[a-z]+(?= )/, (word) => word[0]!.toUpperCase() + word.slice(1));
 }
 
 // ofStatus names the servers that are not up, those with the same reason together. A degraded server is

@@ -28,6 +28,7 @@ export interface Health {
     kind: string;
     status: string;
     count: number;
+    failing?: number; // also of those that are not in sets
     sets: { id: string; revision: number; rules: number; source: string; checkedAt?: string; ageSeconds?: number; error?: string }[] | null;
     error?: string;
   };
