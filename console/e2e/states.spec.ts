@@ -49,6 +49,16 @@ test("without Redis the rules in effect are shown", async ({ browser }, info) =>
       await expect(page.getByRole("row", { name: /per-user/ })).toContainText("5 per 1s");
       await expect(page.getByRole("button", { name: /Change/ })).toHaveCount(0);
     }
+    // Nothing is offered that only the source has.
+    await goTo(page, "#/rules/api-limits?view=history");
+    await expect(page.getByText("The history is in the source, and is shown when it answers.")).toBeVisible();
+    await expect(page.getByRole("alert")).toHaveCount(0);
+    await goTo(page, "#/callers");
+    await page.getByRole("button", { name: /^Exempt user/ }).first().click();
+    await expect(page.getByRole("region", { name: "Changes" })).toBeVisible();
+    await expect(page.getByRole("button", { name: "Edit as YAML" })).toBeVisible();
+    await expect(page.getByRole("button", { name: "Save" })).toHaveCount(0);
+    await page.getByRole("button", { name: "Discard" }).click();
     await around(page, info, "no-redis");
   });
 });

@@ -50,6 +50,7 @@ function Checked({ part, source }: { part: Part & { work: Work }; source: Source
   if (!answer.data) return unsaved(<Loading />);
   if (!answer.data.valid) return unsaved(<Marks marks={marksOf(source, answer.data.errors ?? [])} />);
   if (part.work.base.set && equal(read(textOf(part.work.base.set)).value, value)) return unsaved(<Text size="sm">There is nothing to save.</Text>);
+  if (part.refused) return unsaved(null); // the page says why
   return <SaveForm part={part} source={source} />;
 }
 

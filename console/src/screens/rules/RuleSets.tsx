@@ -42,11 +42,14 @@ export function RuleSets() {
   );
 }
 
-// FromMemory says that the rules are those in effect on the server, because the source cannot be read.
-export function FromMemory({ children }: { children?: ReactNode }) {
+// FromMemory says that the rules are those in effect on the server, or that there is no history, because the source cannot be read.
+export function FromMemory({ history, children }: { history?: boolean; children?: ReactNode }) {
   return (
     <Alert color="yellow" variant="light" title="The rule source cannot be read" role="status">
-      Shown are the rules in effect on the server that answers you. They may be older than those in the source, and cannot be changed until it answers. {children}
+      {history
+        ? "The history is in the source, and is shown when it answers."
+        : "Shown are the rules in effect on the server that answers you. They may be older than those in the source, and cannot be changed until it answers."}{" "}
+      {children}
     </Alert>
   );
 }

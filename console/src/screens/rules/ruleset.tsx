@@ -64,7 +64,7 @@ function Views({ id, current }: { id: string; current: Current }) {
   return (
     <>
       <Head id={id} current={current} view={view} />
-      {current.fromMemory ? <FromMemory /> : refused && <Refused why={refused} />}
+      {current.fromMemory ? <FromMemory history={view === "history"} /> : refused && <Refused why={refused} />}
       {!current.set && <StillInEffect stored={[]} only={id} />}
       {failure && <Failure error={failure} />}
       {notice.text && notice.view === view && (
@@ -75,7 +75,7 @@ function Views({ id, current }: { id: string; current: Current }) {
       {work && view !== "review" && (view !== "yaml" || conflict) && <Unsaved {...part} conflict={conflict} />}
       {view === "review" ? conflict ? <Conflict {...part} work={work} /> : <Review {...part} /> : null}
       {view === "yaml" && <YamlView {...part} />}
-      {view === "history" && <History {...part} />}
+      {view === "history" && !current.fromMemory && <History {...part} />}
       {!["review", "yaml", "history"].includes(view) && <RulesView {...part} />}
     </>
   );
