@@ -151,8 +151,20 @@ test("limits are changed by the form, with the server's refusal at the field", a
 test("the text is edited, with the server's problems at their lines", async ({ browser, fleet }, info) => {
   await create(fleet, "text");
   const { page, wrong } = await openAs(browser, fleet.servers[0]!.admin, "operator");
+  // Nothing is said of a text before the server has answered.
+  let answer = () => {};
+  const held = new Promise<void>((resolve) => (answer = resolve));
+  await page.route("**/v1/validate", async (route) => {
+    await held;
+    await route.continue();
+  });
   await goTo(page, "#/rules/text?view=yaml");
   await expect(editor(page, "text")).toContainText("per-user");
+  await expect(page.getByText("Checking.")).toBeVisible();
+  await expect(page.getByText("The server found no problem.")).toHaveCount(0);
+  answer();
+  await expect(page.getByText("The server found no problem.")).toBeVisible();
+  await page.unrouteAll({ behavior: "wait" });
   await replaceText(page, "capacity: 5", "capacity: -5");
   await expect(page.getByRole("alert").getByText("rules[2].bands[0].capacity: must be at least 1")).toBeVisible();
   await expect(page.locator(".cm-lint-marker-error")).toHaveCount(1);

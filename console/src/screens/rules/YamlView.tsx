@@ -11,18 +11,20 @@ import { marksOf, read, textOf, type Mark } from "./text";
 export function YamlView({ id, current, work, setWork, show, refused }: Part) {
   const base = work?.base ?? current;
   const saved = base.set ? textOf(base.set) : textOf({ id, rules: [] });
-  const [marks, setMarks] = useState<Mark[]>([]);
-  const [problem, setProblem] = useState("");
+  const shown = work?.text ?? saved;
+  const [checked, setChecked] = useState<Checked>();
+  const asked = useRef(""); // an answer about a former text may come later
   const editor = useRef<EditorHandle>(null);
   const queries = useQueryClient();
 
   // check asks the server about a text, when typing has paused.
   const check = useCallback(
     async (text: string): Promise<Mark[]> => {
+      asked.current = text;
       const found = await problemsOf(text, (value) => queries.fetchQuery({ queryKey: ["validate", text], queryFn: () => validate(value), staleTime: Infinity })).catch((error: Error) => error);
-      setProblem(found instanceof Error ? "The text could not be checked: " + found.message : "");
-      setMarks(found instanceof Error ? [] : found);
-      return found instanceof Error ? [] : found;
+      const marks = found instanceof Error ? [] : found;
+      if (asked.current === text) setChecked({ text, marks, failure: found instanceof Error ? found.message : undefined });
+      return marks;
     },
     [queries],
   );
@@ -32,14 +34,14 @@ export function YamlView({ id, current, work, setWork, show, refused }: Part) {
       <CodeEditor
         ref={editor}
         label={`Rules of ${id} as YAML`}
-        text={work?.text ?? saved}
+        text={shown}
         readOnly={refused !== ""}
         onChange={(text) => setWork(text === saved ? undefined : { ...work, base, text })}
         check={check}
       />
-      <Marks marks={marks} goTo={(mark) => editor.current?.goTo(mark)} />
+      <Marks marks={checked?.marks ?? []} goTo={(mark) => editor.current?.goTo(mark)} />
       <Text size="sm" c="dimmed" role="status">
-        {problem || (marks.length === 0 ? "The server found no problem." : "")}
+        {resultOf(checked, shown)}
       </Text>
       {!refused && (
         <Group gap="xs">
@@ -53,6 +55,20 @@ export function YamlView({ id, current, work, setWork, show, refused }: Part) {
       )}
     </Stack>
   );
+}
+
+// Checked is a text and what is wrong with it, or why that is not known.
+interface Checked {
+  text: string;
+  marks: Mark[];
+  failure?: string;
+}
+
+// resultOf says whether the text was found to be right. Of another text, typed before, nothing is said.
+function resultOf(checked: Checked | undefined, text: string): string {
+  if (checked?.text !== text) return "Checking.";
+  if (checked.failure) return "The text could not be checked: " + checked.failure;
+  return checked.marks.length === 0 ? "The server found no problem." : "";
 }
 
 async function problemsOf(text: string, ask: (value: Parameters<typeof validate>[0]) => ReturnType<typeof validate>): Promise<Mark[]> {
