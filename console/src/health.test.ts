@@ -71,6 +71,17 @@ it("says once what several rule sets have in common", () => {
   ]);
 });
 
+it("says once what several servers have in common", () => {
+  const error = "reading the revisions of 2 rule sets: connection refused";
+  const servers = [server("a", { self: true, status: "degraded" }), server("b", { status: "degraded", reason: "rule set api: reading the revisions of 2 ru…" }), server("c", { status: "degraded", reason: "rule set other: the disk is fu…" })];
+  const health = { status: "degraded", store: {}, rules: { sets: [{ id: "api", revision: 3, rules: 1, source: "source", error }] } } as Health;
+  expect(findings({ fleet: fleet({ servers }), health }, now).map((f) => f.text)).toEqual([
+    `Rule set api: ${error}. Still serving revision 3.`,
+    "Server b is degraded.",
+    "Server c is degraded: rule set other: the disk is fu…",
+  ]);
+});
+
 it("begins warnings with a capital letter", () => {
   const health = { store: {}, rules: {}, warnings: ["announcements of changes cannot be received", "rules.copies: is full", "3 settlements wait"] } as Health;
   expect(findings({ fleet: fleet(), health }, now).map((f) => f.text)).toEqual(["Announcements of changes cannot be received", "rules.copies: is full", "3 settlements wait"]);

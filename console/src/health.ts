@@ -80,9 +80,14 @@ function ofRuleSets(rules: Health["rules"], problem: Say): void {
     const others = sets.length - mostNamed;
     const names = sets.slice(0, mostNamed).map((set) => set.id).join(", ") + (others > 0 ? ` and ${others} more` : "");
     const served = sets.length === 1 ? `revision ${shownRevision(sets[0]!.revision)}` : "their last revisions";
-    problem(`${sets.length === 1 ? "Rule set" : "Rule sets"} ${names}: ${error.replace(/\.?$/, ".")} Still serving ${served}.`);
+    problem(`${sets.length === 1 ? "Rule set" : "Rule sets"} ${names}: ${ended(error)} Still serving ${served}.`);
   }
   if (unlisted > 0) problem(`${unlisted} more rule ${unlisted === 1 ? "set has" : "sets have"} a problem.`);
+}
+
+// ended ends a text with a full stop, or with the sign that it is cut.
+function ended(text: string): string {
+  return text.replace(/(?<![.…])$/, ".");
 }
 
 // sentence begins a text with a capital letter, unless it begins with a name such as rules.copies.
@@ -93,17 +98,19 @@ function sentence(text: string): string {
 // ofStatus names the servers that are not up, those with the same reason together. A degraded server is
 // left out if something found before explains it.
 function ofStatus(fleet: Fleet, health: Health | undefined, found: Finding[], problem: Say): void {
-  const explained = new Set(found.filter((f) => f.level === "problem").map((f) => f.text));
+  const explained = found.filter((f) => f.level === "problem").map((f) => f.text);
   const servers = new Map<string, string[]>();
   for (const s of fleet.servers) {
     const status = (s.self && health?.status) || s.status;
     if (!status || status === "up") continue;
-    const known = s.redis.some((n) => n.open) || (s.self && health !== undefined && explained.size > 0);
+    const known = s.redis.some((n) => n.open) || (s.self && health !== undefined && explained.length > 0);
     if (status !== "down" && known) continue;
-    const reason = s.reason && ![...explained].some((text) => text.includes(s.reason!)) ? `: ${s.reason}` : "";
+    // Another server may name another rule set first, and cuts a long reason.
+    const cause = s.reason?.replace(/^rule set \S+: /, "").replace(/…$/, "");
+    const reason = cause && !explained.some((text) => text.includes(cause)) ? `: ${s.reason}` : "";
     servers.set(status + reason, [...(servers.get(status + reason) ?? []), nameOf(s, fleet)]);
   }
-  for (const [what, names] of servers) problem(`${names.length === 1 ? `Server ${names[0]!} is` : `Servers ${names.join(", ")} are`} ${what.replace(/\.?$/, ".")}`);
+  for (const [what, names] of servers) problem(`${names.length === 1 ? `Server ${names[0]!} is` : `Servers ${names.join(", ")} are`} ${ended(what)}`);
 }
 
 // openNodes returns the Redis nodes whose breaker is open, with the servers that say
