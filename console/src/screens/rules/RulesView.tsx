@@ -53,6 +53,11 @@ export function RulesView(part: Part) {
       ) : (
         <TextInput type="search" label="Search" placeholder="A rule, path, user, scope or state" value={search} onChange={(e) => setSearch(e.currentTarget.value)} />
       )}
+      {live?.problem && (
+        <Text size="sm" c="dimmed">
+          {live.problem}
+        </Text>
+      )}
       {found.length > 0 ? <RuleTable ruleSet={id} rules={found.slice(0, size)} live={live} action={refused ? undefined : change} /> : <Empty>No rule has this text.</Empty>}
       {found.length > size && (
         <Group>
