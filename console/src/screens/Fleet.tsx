@@ -191,7 +191,7 @@ const nodeColumns: Column<NodeRow>[] = [
           </Badge>
           {r.failing.map((f) => (
             <div key={f.server} className="breakable">
-              {f.server}, <Ago time={f.since} />
+              {f.server}, first failure <Ago time={f.since} />
               {f.error && `: ${f.error}`}
             </div>
           ))}

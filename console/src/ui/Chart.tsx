@@ -21,6 +21,7 @@ interface Props {
 
 const height = 160;
 const tick = new Intl.NumberFormat("en", { maximumSignificantDigits: 3, notation: "compact" });
+const plain = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
 
 // Chart draws lines over time. The values under the pointer, or the last ones, are
 // beside it as text.
@@ -105,7 +106,7 @@ function options(element: HTMLElement, lines: Line[], point: (index: number | nu
     scales: { y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] } },
     axes: [
       { ...axis, space: 80, size: 28, values: (_, splits) => splits.map((v) => clock(v, step)) },
-      { ...axis, size: 52, space: 32, values: (_, splits) => splits.map((v) => tick.format(v) + unit) },
+      { ...axis, size: 52, space: 32, values: (_, splits) => splits.map((v) => (unit ? plain : tick).format(v) + unit) },
     ],
     series: [{}, ...lines.map((l) => ({ label: l.name, stroke: color(l.color), width: 1.5, dash: l.dash, points: { show: true, size: 4, fill: color(l.color), filter: lone } }))],
     hooks: { setCursor: [(u: uPlot) => point(u.cursor.idx ?? null)] },

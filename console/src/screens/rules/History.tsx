@@ -23,6 +23,8 @@ export function History(part: Part) {
     initialPageParam: undefined as number | undefined,
     getNextPageParam: (page) => page.next,
   });
+  const none = history.error instanceof ApiError && history.error.status === 404; // the source never had the rule set, or lost it
+  if (none) return <Empty>There are no revisions.</Empty>;
   if (history.error) return <Failure error={history.error} retry={() => void history.refetch()} />;
   if (!history.data) return <Loading />;
   const entries = history.data.pages.flatMap((page) => page.revisions);
@@ -47,7 +49,7 @@ function columns({ id, current }: Part, chosen: number): Column<Entry>[] {
     { title: "What", cell: (e) => `Revision ${shownRevision(e.revision)}` },
     { title: "When", cell: (e) => <Ago time={e.at} /> },
     { title: "By", cell: (e) => <span className="breakable">{e.author ?? "unknown"}</span> },
-    { title: "Comment", cell: (e) => <span className="breakable">{(e.deleted ? "deleted " : "") + (e.comment ?? "")}</span> },
+    { title: "Comment", cell: (e) => <span className="breakable">{[e.deleted && "deleted", e.comment].filter(Boolean).join(" ") || "–"}</span> },
     {
       title: "What to do",
       cell: (e) =>
