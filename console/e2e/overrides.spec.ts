@@ -22,6 +22,11 @@ test("a caller gets other numbers until a moment, and they are listed and delete
   await expect(row).toContainText(/in (5\d|60) min/);
   expect(page.url()).toContain("#/overrides/api-limits");
   await lookAround(page, info, "list");
+  // On a narrow screen the caller is beside its title.
+  await page.setViewportSize({ width: 390, height: 800 });
+  const cell = row.locator('td[data-title="Caller"]');
+  expect((await cell.boundingBox())!.height).toBeLessThan(30);
+  await page.setViewportSize({ width: 1280, height: 800 });
 
   // Explain shows it, on the other server too.
   const { page: other } = await openAs(browser, fleet.servers[1]!.admin, "operator");

@@ -32,6 +32,7 @@ for (const colorScheme of ["light", "dark"] as const) {
       await page.getByRole("link", { name: "Fleet" }).click();
       await expect(page.getByText("revisions differ")).toBeVisible();
       await expect(page.getByText("breaker open")).toBeVisible();
+      await expect(page.getByText(/first failure \d+ s ago: no answer within 100ms/)).toBeVisible();
       await look(page, info, "fleet");
       expect(await page.title()).toBe("Fleet · FluxGate");
       expect(wrong.filter((text) => !text.includes("503"))).toEqual([]);

@@ -99,6 +99,7 @@ test("a rule is found, put into shadow, enforced and restored", async ({ browser
 
   await page.getByRole("link", { name: "History" }).click();
   await expect(page.getByRole("row", { name: /try it/ })).toContainText("token:operator");
+  await expect(page.getByRole("row", { name: /^Revision 3 / })).toContainText("–"); // no comment
   await page.getByRole("link", { name: "Compare revision 2 with the current" }).click();
   await expect(page.getByRole("region", { name: /to revision 2/ })).toContainText("added: + mode: shadow");
   await lookAround(page, info, "history");

@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { expect, type Browser, type Page, type TestInfo } from "@playwright/test";
 import { Fleet, testRedis as test } from "./fleet";
-import { glance, goTo, openAs } from "./page";
+import { glance, goTo, look, openAs } from "./page";
 
 // What every screen says while something is wrong.
 
@@ -48,6 +48,7 @@ test("without Redis the rules in effect are shown", async ({ browser }, info) =>
       await expect(page.getByText("The rule source cannot be read")).toBeVisible({ timeout: 30_000 });
       await expect(page.getByRole("row", { name: /per-user/ })).toContainText("5 per 1s");
       await expect(page.getByRole("button", { name: /Change/ })).toHaveCount(0);
+      await expect(page.getByText("Redis does not answer: these are the numbers of this server only.")).toBeVisible();
     }
     // Nothing is offered that only the source has.
     await goTo(page, "#/rules/api-limits?view=history");
@@ -105,6 +106,12 @@ test("rules that the source has lost are still in effect", async ({ browser }, i
     }
     await goTo(page, "#/");
     await expect(page.getByText(/Rule set api-limits: rule set missing in the source .* Still serving revision 1/)).toBeVisible({ timeout: 60_000 });
+    await goTo(page, "#/rules/api-limits?view=history");
+    await expect(page.getByText("There are no revisions.")).toBeVisible();
+    await goTo(page, "#/explain?ruleSet=api-limits&rule=per-user&userId=user-1");
+    await expect(page.getByText(/Rule per-user could not be read, so the request does not have what it demands/)).toBeVisible();
+    await goTo(page, "#/warnings");
+    await expect(page.getByText("No warnings are stored.")).toBeVisible(); // not that there were none
     await around(page, info, "lost");
   });
 });
@@ -118,7 +125,7 @@ const shown = {
   ],
 };
 
-test("a limited caller is explained by a request that the rule is for, and gets other numbers", async ({ browser, fleet }) => {
+test("a limited caller is explained by a request that the rule is for, and gets other numbers", async ({ browser, fleet }, info) => {
   const server = fleet.servers[0]!;
   const body = JSON.stringify(shown).replace('"NUMBER"', "9007199254740993");
   const put = await fetch(server.admin + "/v1/rule-sets/shown", { method: "PUT", body, headers: { Authorization: "Bearer token-of-an-operator", "Content-Type": "application/json", "If-None-Match": "*" } });
@@ -159,6 +166,12 @@ test("a limited caller is explained by a request that the rule is for, and gets 
     await form.getByLabel("Capacity of month").fill("50");
     await form.getByRole("button", { name: "Save" }).click();
     await expect(page.getByRole("row").filter({ hasText: "userId greta" })).toContainText("month 50");
+
+    // Its warning says how to get the name.
+    await goTo(page, "#/warnings");
+    await expect(page.getByRole("row").filter({ hasText: "100 %" })).toContainText("llm");
+    await expect(page.getByText("Names need the setting events.identities. API keys have none.")).toBeVisible();
+    await look(page, info, "warnings");
 
     // A change of another field keeps the number.
     await goTo(page, "#/rules/shown");
