@@ -111,7 +111,8 @@ class Server {
 
   async ready(): Promise<void> {
     for (let tries = 0; tries < 200; tries++) {
-      const answer = await fetch(this.admin + "/healthz").catch(() => undefined);
+      // It is alive before it has connected; until then other answers are 503.
+      const answer = await this.call("GET", "/v1/whoami").catch(() => undefined);
       if (answer?.ok) return;
       await new Promise((resolve) => setTimeout(resolve, 50));
     }
