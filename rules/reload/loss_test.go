@@ -123,6 +123,37 @@ func TestReload_SameRevision(t *testing.T) {
 	}
 }
 
+// laggingSource loads from a copy that is behind the one that it reads heads from.
+type laggingSource struct {
+	*stubSource
+	behind rules.Source
+}
+
+func (l *laggingSource) Load(ctx context.Context, id string) (*rules.Version, error) {
+	if l.behind != nil {
+		return l.behind.Load(ctx, id)
+	}
+	return l.stubSource.Load(ctx, id)
+}
+
+// Other content of the same revision than the head says is not taken for that of the head.
+func TestReload_LoadedIsOlder(t *testing.T) {
+	before := memrules.New(memrules.Config{})
+	source := &laggingSource{stubSource: newStubSource()}
+	source.Source = before
+	put(t, source.stubSource, "set", 7)
+	source.Source, source.behind = memrules.New(memrules.Config{}), before
+	put(t, source.stubSource, "set", 9)
+	r := start(t, source, reload.Config{RuleSets: []string{"set"}, Interval: never})
+	if got := capacity(t, r, "set"); got != 7 {
+		t.Fatalf("the copy has 7, in effect is %d", got)
+	}
+	source.behind = nil
+	if err := r.Reload(t.Context()); err != nil || capacity(t, r, "set") != 9 {
+		t.Errorf("in effect is a capacity of %d, the source has 9 (%v)", capacity(t, r, "set"), err)
+	}
+}
+
 // lateEditor makes a change, and fails as a client does whose answer is lost.
 type lateEditor struct{ *stubSource }
 

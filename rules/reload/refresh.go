@@ -169,7 +169,8 @@ func (r *Reloader) load(ctx context.Context, said *lines, s *ruleSet, head rules
 	}
 	// Before the first version, or one with other keys, decides requests.
 	r.readOverrides(ctx, []*ruleSet{s}, set)
-	if version.Revision != head.Revision { // it changed meanwhile
+	// It changed meanwhile, or a copy that is behind was read.
+	if version.Revision != head.Revision || head.Commit != "" && version.Commit != "" && version.Commit != head.Commit {
 		head = version.Head
 	}
 	s.install(set, version.Revision, head, FromSource)
