@@ -82,6 +82,9 @@ test("the server that answers is killed", async ({ browser }, info) => {
     fleet.servers[0]!.process.kill("SIGKILL");
     await expect(page.getByText("The health of this server cannot be read: The server does not answer.")).toBeVisible({ timeout: 30_000 });
     await expect(page.getByText(/^Healthy/)).toHaveCount(0);
+    await goTo(page, "#/rules/api-limits"); // its code was not loaded before
+    await expect(page.getByRole("main").getByText("The server does not answer.").first()).toBeVisible();
+    await expect(page.getByText(/The console failed/)).toHaveCount(0);
     await around(page, info, "gone");
   });
 });

@@ -54,10 +54,13 @@ api.use({
   onResponse({ response }) {
     if (response.status === 401) unauthorized();
   },
-  onError() {
-    return new ApiError(0, "The server does not answer.");
-  },
+  onError: noAnswer,
 });
+
+// noAnswer is the error of a request that failed without an answer.
+export function noAnswer() {
+  return new ApiError(0, "The server does not answer.");
+}
 
 interface Answer<T> {
   data?: T;

@@ -1,4 +1,5 @@
 import { lazy, Suspense } from "react";
+import { noAnswer } from "../api/client";
 import { useRoute } from "../router";
 import { Boundary } from "../ui/Boundary";
 import { Loading } from "../ui/states";
@@ -7,7 +8,11 @@ import "./rules/rules.css";
 
 // The page of a rule set has the editor, which is as large as the rest of the console:
 // it is loaded when it is needed.
-const RuleSetPage = lazy(() => import("./rules/ruleset"));
+const RuleSetPage = lazy(() =>
+  import("./rules/ruleset").catch(() => {
+    throw noAnswer();
+  }),
+);
 
 // Rules is the list of rule sets, or one of them: #/rules/api-limits.
 export function Rules() {
