@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/calendar"
 	"github.com/fluxgate/fluxgate/internal/middleware"
 )
 
@@ -79,11 +80,27 @@ func appendStatus(b []byte, d *fluxgate.Decision) []byte {
 	}
 	b = appendNumber(b, 3, uint32Of(d.Remaining))
 	// Envoy sends it as Retry-After where the descriptor is over its limit, in whole seconds.
-	reset := d.ResetAfter
+	reset := resetAfter(d)
 	if d.RetryAfter > 0 {
 		reset = d.RetryAfter
 	}
 	return appendMessage(b, 4, func(b []byte) []byte { return appendNumber(b, 1, uint64(middleware.CeilSeconds(reset))) })
+}
+
+// resetAfter is the time until the band that binds is full. A quota that counts as envoyproxy/ratelimit
+// does is reset at the end of its period as there, also if nothing of it is used.
+func resetAfter(d *fluxgate.Decision) time.Duration {
+	if d.ResetAfter > 0 || d.Time.IsZero() {
+		return d.ResetAfter
+	}
+	for v := range d.Bands() {
+		if v.Rule.ID == d.RuleID && v.Band.Name() == d.Band && v.Rule.CountRefused {
+			if zone, err := calendar.Zone(v.Band.Timezone); err == nil {
+				return calendar.Edges(v.Band.Period, zone, d.Time)[1].Sub(d.Time)
+			}
+		}
+	}
+	return 0
 }
 
 func uint32Of(n int64) uint64 { return uint64(max(0, min(n, math.MaxUint32))) }
@@ -134,7 +151,7 @@ func appendHeaders(b []byte, field protowire.Number, d *fluxgate.Decision) []byt
 	header("x-ratelimit-limit", d.Limit)
 	header("x-ratelimit-remaining", d.Remaining)
 	if !d.Time.IsZero() {
-		header("x-ratelimit-reset", middleware.CeilSeconds(time.Duration(d.Time.Add(d.ResetAfter).UnixNano())))
+		header("x-ratelimit-reset", middleware.CeilSeconds(time.Duration(d.Time.Add(resetAfter(d)).UnixNano())))
 	}
 	if !d.Allowed && d.RetryAfter > 0 {
 		header("retry-after", middleware.CeilSeconds(d.RetryAfter))
