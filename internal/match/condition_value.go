@@ -1,6 +1,7 @@
 package match
 
 import (
+	"iter"
 	"maps"
 	"net/textproto"
 	"slices"
@@ -36,6 +37,22 @@ func (s *valueSet) has(value string) bool {
 	}
 	_, found := s.many[value]
 	return found
+}
+
+// all returns the values of the set.
+func (s *valueSet) all() iter.Seq[string] {
+	if s.many == nil {
+		return slices.Values(s.few)
+	}
+	return maps.Keys(s.many)
+}
+
+// first returns one of the values of a set that has some.
+func (s *valueSet) first() string {
+	for v := range s.all() {
+		return v
+	}
+	return ""
 }
 
 // OneOf is the condition that a text of the request is one of the values.

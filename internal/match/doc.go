@@ -38,6 +38,13 @@
 // every segment; a pattern may have at most four. Of a descriptor no more entries are
 // read than rules ask for.
 //
+// # Rules compared with each other
+//
+// [Compare] tells which rules hold whenever another one holds, by walking the trie with
+// a pattern in place of a path and the index with the values of a condition in place of
+// those of a request. It finds a thousand rules that differ in one value as quickly as a
+// request does.
+//
 // # What is left to others
 //
 // The package knows nothing of limits, keys or decisions. It does not sort rules,

@@ -33,7 +33,10 @@ type testRule struct {
 }
 
 // compileAll is [Compile]. The order of conditions means nothing.
-func compileAll(rules []testRule) (*Matcher, error) {
+func compileAll(rules []testRule) (*Matcher, error) { return Compile(given(rules)) }
+
+// given returns rules as they are given to [Compile].
+func given(rules []testRule) []Rule {
 	list := make([]Rule, len(rules))
 	for i, r := range rules {
 		list[i] = Rule{
@@ -45,7 +48,7 @@ func compileAll(rules []testRule) (*Matcher, error) {
 			Group: r.Group, Shadow: r.Shadow, Final: r.Final,
 		}
 	}
-	return Compile(list)
+	return list
 }
 
 // An oracleRequest is a request in one reading of its path.

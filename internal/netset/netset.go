@@ -29,3 +29,10 @@ func (s Set) Has(addr netip.Addr) bool {
 	after := sort.Search(len(s), func(i int) bool { return addr.Less(s[i].Addr()) })
 	return after > 0 && s[after-1].Contains(addr)
 }
+
+// HasAll reports whether all addresses of a masked network are in one of the networks.
+func (s Set) HasAll(network netip.Prefix) bool {
+	addr := network.Addr()
+	after := sort.Search(len(s), func(i int) bool { return addr.Less(s[i].Addr()) })
+	return after > 0 && s[after-1].Contains(addr) && s[after-1].Bits() <= network.Bits()
+}

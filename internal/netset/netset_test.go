@@ -39,3 +39,16 @@ func TestSet_Has(t *testing.T) {
 		}
 	}
 }
+
+// A set has all of a network if it has it or one around it.
+func TestSet_HasAll(t *testing.T) {
+	set := New([]netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("10.2.3.4/32"), netip.MustParsePrefix("fd00::/8")})
+	for network, want := range map[string]bool{
+		"10.1.0.0/16": true, "10.1.2.0/24": true, "10.2.3.4/32": true, "fd12::/64": true,
+		"10.0.0.0/8": false, "10.1.0.0/15": false, "10.2.3.4/31": false, "9.0.0.0/8": false, "::/0": false,
+	} {
+		if got := set.HasAll(netip.MustParsePrefix(network).Masked()); got != want {
+			t.Errorf("%s: %v", network, got)
+		}
+	}
+}
