@@ -4,6 +4,9 @@
 // an id and its rules. [NewSet] builds and [Parse] reads a set. Both check it as a whole
 // and report every [Problem] at once.
 //
+// [Set.Warnings] reads the rules of a valid set as a whole, and names those that cannot work as
+// they are written.
+//
 // A [Source] returns the revisions of rule sets, which is cheap, and their content.
 // Sources are files, MongoDB and Redis (filerules, mongorules, redisrules). Package
 // reload keeps their rule sets for the engine. A source of your own has two methods.

@@ -16,6 +16,7 @@ const (
 type Set struct {
 	id         string
 	rules      []Rule // in the order they are evaluated
+	given      []int  // the positions at which they were given
 	costTables CostTables
 }
 
@@ -49,10 +50,24 @@ func newRuleSet(id string, rules []Rule, tables CostTables, found *problems) (*S
 	if err := found.err(id); err != nil {
 		return nil, err
 	}
-	slices.SortFunc(set.rules, func(a, b Rule) int {
+	set.sort()
+	return set, nil
+}
+
+// sort brings the rules into the order in which they are evaluated.
+func (s *Set) sort() {
+	given := s.rules
+	for i := range given {
+		s.given = append(s.given, i)
+	}
+	slices.SortFunc(s.given, func(i, j int) int {
+		a, b := &given[i], &given[j]
 		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.ID, b.ID))
 	})
-	return set, nil
+	s.rules = make([]Rule, len(given))
+	for i, from := range s.given {
+		s.rules[i] = given[from]
+	}
 }
 
 // ID returns the id of the rule set.

@@ -64,9 +64,9 @@ func (c *Comparison) Covering(b int) (found []int32) {
 func (c *Comparison) candidates(b int, leaves []int32, q *query) (rules []int32) {
 	var candidates []candidate
 	for _, leaf := range leaves {
-		before := len(candidates)
+		before, anchors := len(candidates), c.matcher.index.leaves[leaf].anchorCount
 		candidates = c.matcher.index.appendCandidates(candidates, leaf, q)
-		if !c.spend(1 + len(candidates) - before) {
+		if !c.spend(1 + 2*int(anchors) + len(candidates) - before) {
 			return nil
 		}
 	}
@@ -140,7 +140,7 @@ func (c *Comparison) parsed(patterns []string, folded bool) [][]segment {
 	list := make([][]segment, len(patterns))
 	for i, pattern := range patterns {
 		list[i], _ = parse(pattern)
-		c.spend(len(list[i]))
+		c.spend(10 * (len(list[i]) + 1)) // each is an allocation
 	}
 	return list
 }
