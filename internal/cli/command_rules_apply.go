@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,7 +27,10 @@ func newRulesApply() *cobra.Command {
 a whole and on its own, and only if it is still at the revision that was shown. If another operator has changed it
 meanwhile, nothing is overwritten and their change is shown. Rule sets that are in no file stay unchanged. Nothing is
 applied without a terminal unless --yes is given; rules diff -f only shows the difference. The exit code is 0 if the
-rules are those of the files, 2 if they differ and nothing was applied, 1 on an error.`,
+rules are those of the files, 2 if they differ and nothing was applied, 1 on an error.
+
+Warnings name what cannot work as it is written, as with rules validate. With --strict nothing is applied if there is
+one, and the exit code is 1.`,
 		Example: `  fluxgate rules apply -f api-limits.yaml
   fluxgate rules apply -f rules/ --yes --comment "$COMMIT_MESSAGE"
   fluxgate rules apply -f rules/ --direct --config fluxgate.yaml`,
@@ -35,11 +39,15 @@ rules are those of the files, 2 if they differ and nothing was applied, 1 on an 
 			if err != nil {
 				return err
 			}
+			if err := f.files.showWarnings(cmd); err != nil {
+				return errors.New("nothing was applied: there are warnings, and --strict is set")
+			}
 			return f.run(cmd, func(ctx context.Context, operator admin.Operator) error { return f.apply(ctx, cmd, operator, sets) })
 		},
 	}
 	f.flags(cmd)
 	f.files.flag(cmd)
+	f.files.warningFlag(cmd)
 	cmd.Flags().StringVar(&f.files.within, "within", "",
 		"reject files outside of this folder, also behind symbolic links; use it for files that others write")
 	return cmd

@@ -13,7 +13,7 @@ import (
 func TestRulesValidate(t *testing.T) {
 	folder := t.TempDir()
 	good := write(t, folder, "good.yaml", ruleSet("one", 1))
-	more := write(t, folder, "more.json", `{"id":"two","rules":[{"id":"two-rule","action":"deny"},{"id":"three-rule","action":"deny"}]}`)
+	more := write(t, folder, "more.json", `{"id":"two","rules":[{"id":"two-rule","action":"deny"},{"id":"three-rule","path":"/x","action":"deny"}]}`)
 	bad := write(t, t.TempDir(), "bad.yaml", "id: three\nrules:\n  - id: x\n    bands: [{capacity: 0, refill: 1s}]\n")
 	same := write(t, t.TempDir(), "same.yaml", "ruleSets:\n  - {id: one, rules: []}\n  - {id: four, rules: [{id: two-rule, action: deny}]}\n")
 	empty := t.TempDir()
@@ -49,6 +49,43 @@ func TestRulesValidate(t *testing.T) {
 				t.Errorf("exit code %d\n%s%s", code, out, errs)
 			}
 		})
+	}
+}
+
+// Warnings have their places, and are errors with --strict alone.
+func TestRulesValidate_Warnings(t *testing.T) {
+	file := write(t, t.TempDir(), "rules.yaml", `ruleSets:
+  - id: one
+    rules:
+      - id: yes
+        action: allow
+        priority: 90
+        method: GET
+      - id: reads
+        methods: [GET, GETT]
+        bands: [{ capacity: 5, refill: 1s }, { capacity: 600, refill: 1m }]
+`)
+	const valid = "1 rule set, 2 rules: valid, with warnings\n"
+	want := strings.ReplaceAll(`FILE:9:24: warning: ruleSets[0].rules[1].methods[1]: rule "reads" has the HTTP method "GETT", which is not registered: is it GET?
+FILE:10:46: warning: ruleSets[0].rules[1].bands[1]: rule "reads" never reaches its limit 600-per-1m: 5-per-1s is always reached first
+`, "FILE", file)
+	for _, c := range []struct {
+		args   []string
+		code   int
+		stdout string
+	}{{nil, exitOK, valid}, {[]string{"--strict"}, exitError, valid}} {
+		code, out, errs := call(t, append([]string{"rules", "validate", "-f", file}, c.args...)...)
+		if code != c.code || out != c.stdout || errs != want {
+			t.Errorf("%v: exit code %d\n%s%swant\n%s", c.args, code, out, errs, want)
+		}
+	}
+	code, out, errs := callWith(t, strings.NewReader(`{"id": "one", "rules": [{"id": "a", "method": "GETT", "action": "deny"}]}`), "rules", "validate", "-f", "-")
+	if code != exitOK || !strings.HasPrefix(errs, `stdin.json:1:47: warning: rules[0].methods[0]: rule "a" has`) {
+		t.Errorf("standard input: exit code %d\n%s%s", code, out, errs)
+	}
+	code, out, errs = call(t, "rules", "apply", "-f", file, "--strict", "--yes", "-s", "http://127.0.0.1:1")
+	if code != exitError || !strings.HasPrefix(errs, want) || !strings.HasSuffix(errs, "nothing was applied: there are warnings, and --strict is set\n") {
+		t.Errorf("apply: exit code %d\n%s%s", code, out, errs)
 	}
 }
 

@@ -20,11 +20,31 @@ type fileFlags struct {
 	names  []string
 	within string
 	format formatFlag // empty means rules of FluxGate
+
+	warns, strict bool // whether warnings are shown, and are errors
+	warnings      []filerules.Problem
 }
 
 func (f *fileFlags) flag(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVarP(&f.names, "file", "f", nil,
 		"a file or a folder with rules, or - for standard input; can be given several times")
+}
+
+// warningFlag adds --strict, for commands that show warnings.
+func (f *fileFlags) warningFlag(cmd *cobra.Command) {
+	f.warns = true
+	cmd.Flags().BoolVar(&f.strict, "strict", false, "exit with code 1 if there is a warning")
+}
+
+// showWarnings writes the warnings of the files that were read. With --strict they are an error.
+func (f *fileFlags) showWarnings(cmd *cobra.Command) error {
+	for _, w := range f.warnings {
+		printf(cmd.ErrOrStderr(), "%v\n", w)
+	}
+	if f.strict && len(f.warnings) > 0 {
+		return exitCode(exitError)
+	}
+	return nil
 }
 
 const envoyFormat = "envoy-ratelimit"
@@ -92,9 +112,11 @@ const maxInput = 16 << 20
 func (f *fileFlags) readRules(cmd *cobra.Command, name string) ([]*rules.Set, error) {
 	ctx, parse := cmd.Context(), f.parser(cmd)
 	if name == "-" {
-		return readStdin(cmd.InOrStdin(), parse)
+		sets, warnings, err := readStdin(cmd.InOrStdin(), parse, f.warns)
+		f.warnings = append(f.warnings, warnings...)
+		return sets, err
 	}
-	source, err := filerules.Open(name, filerules.Config{Parse: parse, Within: f.within})
+	source, err := filerules.Open(name, filerules.Config{Parse: parse, Within: f.within, Warns: f.warns})
 	if err != nil {
 		return nil, &usageError{err}
 	}
@@ -113,23 +135,29 @@ func (f *fileFlags) readRules(cmd *cobra.Command, name string) ([]*rules.Set, er
 		}
 		sets = append(sets, version.RuleSet)
 	}
-	return sets, nil
+	warnings, err := source.Warnings(ctx)
+	f.warnings = append(f.warnings, warnings...)
+	return sets, err
 }
 
-func readStdin(stdin io.Reader, parse parseFunc) ([]*rules.Set, error) {
+func readStdin(stdin io.Reader, parse parseFunc, warns bool) ([]*rules.Set, []filerules.Problem, error) {
 	text, err := io.ReadAll(io.LimitReader(stdin, maxInput+1))
 	if err == nil && len(text) > maxInput {
 		err = errors.New("more than 16 MiB")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading standard input: %w", err)
+		return nil, nil, fmt.Errorf("reading standard input: %w", err)
 	}
 	name := "stdin"
 	if json.Valid(text) {
 		name = "stdin.json"
 	}
+	if warns {
+		return filerules.ParseWarned(name, text, parse)
+	}
 	if parse == nil {
 		parse = filerules.Parse
 	}
-	return parse(name, text)
+	sets, err := parse(name, text)
+	return sets, nil, err
 }

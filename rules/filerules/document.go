@@ -11,15 +11,25 @@ import (
 // Parse parses the rule sets of one file, as JSON if its name ends in .json and
 // as YAML otherwise. It returns an [*Error] with all problems.
 func Parse(name string, data []byte) ([]*rules.Set, error) {
-	d := parse(name, data)
+	d := newDocument(name, false)
+	d.read(data, nil)
 	if err := merge([]*document{d}); err != nil {
 		return nil, err
 	}
-	sets := make([]*rules.Set, len(d.sets))
-	for i, s := range d.sets {
-		sets[i] = s.rules
+	return d.ruleSets(), nil
+}
+
+// ParseWarned is [Parse], and returns the warnings of the rule sets ([rules.Set.Warnings]) with
+// their positions. parse parses another format, whose warnings have no positions, and can be nil.
+func ParseWarned(
+	name string, data []byte, parse func(name string, data []byte) ([]*rules.Set, error),
+) ([]*rules.Set, []Problem, error) {
+	d := newDocument(name, true)
+	d.read(data, parse)
+	if err := merge([]*document{d}); err != nil {
+		return nil, nil, err
 	}
-	return sets, nil
+	return d.ruleSets(), d.warnings, nil
 }
 
 // document is the content of one file.
@@ -28,6 +38,9 @@ type document struct {
 	sets     []ruleSet
 	problems []Problem
 	causes   []error
+	// warns is whether to look for warnings.
+	warns    bool
+	warnings []Problem
 }
 
 // ruleSet is a rule set in a file.
@@ -39,10 +52,28 @@ type ruleSet struct {
 	path     rules.Path        // in the file
 }
 
-// parse parses a file. Problems are in the document.
-func parse(name string, data []byte) *document {
+func newDocument(name string, warns bool) *document {
+	return &document{file: &yamltree.File{Name: name}, warns: warns}
+}
+
+// ruleSets returns the rule sets of a document without problems.
+func (d *document) ruleSets() []*rules.Set {
+	sets := make([]*rules.Set, len(d.sets))
+	for i, s := range d.sets {
+		sets[i] = s.rules
+	}
+	return sets
+}
+
+// read parses a file, by a function if it is of another format. Problems are in the document.
+func (d *document) read(data []byte, parse func(string, []byte) ([]*rules.Set, error)) {
+	if parse != nil {
+		d.parseWith(parse, data)
+		return
+	}
+	name := d.file.Name
 	file, flaws := yamltree.Read(name, data)
-	d := &document{file: file}
+	d.file = file
 	for _, f := range flaws {
 		d.refuse(&yamltree.Node{At: f.At}, nil, "", rules.Problem{Code: rules.CodeSyntax, Subject: name, Message: f.Message})
 	}
@@ -52,15 +83,14 @@ func parse(name string, data []byte) *document {
 		})
 	}
 	for _, root := range file.Documents {
-		d.read(root)
+		d.addAll(root)
 	}
 	file.Documents = nil // free the memory
-	return d
 }
 
 // parseWith parses a file by a function.
-func parseWith(parse func(string, []byte) ([]*rules.Set, error), name string, data []byte) *document {
-	d := &document{file: &yamltree.File{Name: name}}
+func (d *document) parseWith(parse func(string, []byte) ([]*rules.Set, error), data []byte) {
+	name := d.file.Name
 	sets, err := parse(name, data)
 	var known *Error
 	switch {
@@ -75,12 +105,12 @@ func parseWith(parse func(string, []byte) ([]*rules.Set, error), name string, da
 			d.refuse(&yamltree.Node{}, nil, set.ID(), rules.Problem{Code: rules.CodeUnsupported, Message: err.Error()})
 		}
 		d.sets = append(d.sets, ruleSet{id: set.ID(), rules: set, revision: revision})
+		d.warn(&yamltree.Node{}, nil, set)
 	}
-	return d
 }
 
-// read adds the rule sets of one YAML or JSON document.
-func (d *document) read(root *yamltree.Node) {
+// addAll adds the rule sets of one YAML or JSON document.
+func (d *document) addAll(root *yamltree.Node) {
 	several := root.Get("ruleSets")
 	if several == nil {
 		d.add(root, nil)
@@ -125,6 +155,7 @@ func (d *document) add(n *yamltree.Node, path rules.Path) {
 		d.refuse(n, path, found.id, rules.Problem{Code: rules.CodeUnsupported, Message: err.Error()})
 	default:
 		found.rules = set
+		d.warn(n, path, set)
 	}
 	d.sets = append(d.sets, found)
 }
@@ -140,4 +171,31 @@ func (d *document) refuse(n *yamltree.Node, path rules.Path, id string, problems
 		d.problems = append(d.problems, d.file.Problem(locate(n, p), place, p.Message))
 	}
 	d.causes = append(d.causes, &rules.ValidationError{RuleSetID: id, Problems: problems})
+}
+
+// warn adds the warnings of a rule set at a node, whose path is given. Without positions they name
+// the rule set.
+func (d *document) warn(n *yamltree.Node, path rules.Path, set *rules.Set) {
+	if !d.warns {
+		return
+	}
+	prefix := "warning: "
+	if len(n.Fields) == 0 {
+		prefix += "rule set " + set.ID() + ": "
+	}
+	found := set.Warnings()
+	var list yamltree.ErrorList
+	for _, w := range found.List {
+		at := locate(n, rules.Problem{Path: w.Path})
+		text := w.Text()
+		if at.Line > 0 {
+			text = append(slices.Clip(path), w.Path...).String() + ": " + text
+		}
+		list.Problems = append(list.Problems, d.file.Problem(at, "", prefix+text))
+	}
+	list.Sort()
+	d.warnings = append(d.warnings, list.Problems...)
+	for _, line := range found.Lines() {
+		d.warnings = append(d.warnings, d.file.Problem(yamltree.Position{}, "", prefix+line))
+	}
 }

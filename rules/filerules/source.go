@@ -28,6 +28,9 @@ type Config struct {
 	// Parse parses files of another format. Nil means [Parse]. Its error should be a
 	// [NewError].
 	Parse func(name string, data []byte) ([]*rules.Set, error)
+	// Warns is whether new content is read as a whole for [Source.Warnings], which takes a second
+	// for 10,000 rules.
+	Warns bool
 }
 
 // Source is a [rules.Source] of files. All of its methods return an error while any file has a

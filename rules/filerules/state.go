@@ -121,8 +121,20 @@ func (s *Source) build(now *snapshot) *state {
 }
 
 func (s *Source) parse(name string, data []byte) *document {
-	if s.config.Parse != nil {
-		return parseWith(s.config.Parse, name, data)
+	d := newDocument(name, s.config.Warns)
+	d.read(data, s.config.Parse)
+	return d
+}
+
+// Warnings returns the warnings of all rule sets ([rules.Set.Warnings]) with their positions, if
+// [Config.Warns] is set. The error is that of Load.
+func (s *Source) Warnings(ctx context.Context) (found []Problem, err error) {
+	now, err := s.refresh(ctx)
+	if err != nil {
+		return nil, err
 	}
-	return parse(name, data)
+	for _, f := range now.snapshot.files {
+		found = append(found, now.documents[f.name+string(f.sum[:])].warnings...)
+	}
+	return found, nil
 }
