@@ -26,6 +26,30 @@ type Validation struct {
 	Valid  bool            `json:"valid" doc:"Whether it could be saved."`
 	Rules  int             `json:"rules" doc:"How many rules it has."`
 	Errors []ProblemDetail `json:"errors,omitempty" nullable:"false" doc:"All problems."`
+	// Warnings are those of rules.Set.Warnings.
+	Warnings []RuleWarning `json:"warnings,omitempty" nullable:"false" doc:"What is valid and cannot work as it is written."`
+}
+
+// RuleWarning is one warning of a rule set, or a line about those that are not in the list.
+type RuleWarning struct {
+	Kind     rules.WarningKind `json:"kind,omitempty" doc:"The kind, for programs, such as unreachable or unknown-method."`
+	Rule     string            `json:"rule,omitempty" doc:"The id of the rule."`
+	Location string            `json:"location,omitempty" doc:"Where, such as body.rules[3].bands[0]."`
+	Path     rules.Path        `json:"path,omitempty" nullable:"false" doc:"Where in the body, for programs: names and positions."`
+	Message  string            `json:"message" doc:"What does not work, and why."`
+}
+
+// NewRuleWarnings returns the warnings of a rule set.
+func NewRuleWarnings(set *rules.Set) (list []RuleWarning) {
+	found := set.Warnings()
+	for _, w := range found.List {
+		at := append(rules.Path{bodyPlace}, w.Path...)
+		list = append(list, RuleWarning{Kind: w.Kind, Rule: w.RuleID, Location: at.String(), Path: w.Path, Message: w.Text()})
+	}
+	for _, line := range found.Lines() {
+		list = append(list, RuleWarning{Message: line})
+	}
+	return list
 }
 
 // Who is the identity of the caller.

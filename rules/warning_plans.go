@@ -70,6 +70,7 @@ func (l *linter) hasDefault(rule int, name string) bool {
 		values := w.Attributes[name]
 		if !r.enforced() || len(values) > 0 && !slices.Contains(values, "*") ||
 			len(w.Users) > 0 && len(own.Users) == 0 || len(w.APIKeys) > 0 && len(own.APIKeys) == 0 ||
+			r.Action == ActionAllow && len(r.Methods) > 0 && len(l.rule(rule).Methods) == 0 ||
 			len(w.IPs) > 0 && len(own.IPs) == 0 || len(w.Descriptor) > 0 && len(own.Descriptor) == 0 {
 			continue
 		}

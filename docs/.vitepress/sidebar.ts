@@ -32,6 +32,7 @@ export const sidebar: Item[] = [
     'Limits for one customer': '/customers',
     Administration: '/admin',
     Console: '/console',
+    'Warnings of rule sets': '/rule-warnings',
     'Simulate a change': '/simulate',
   }),
   group('Reference', {

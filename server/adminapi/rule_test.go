@@ -129,6 +129,11 @@ func TestRuleSet_Validate(t *testing.T) {
 	if v := validate(setOf("mine", 5, 6)); !v.Valid || v.Rules != 2 || len(v.Errors) != 0 {
 		t.Errorf("a valid one is %+v", v)
 	}
+	warned := validate(`{"id":"mine","rules":[{"id":"a","action":"deny","priority":1},{"id":"b","action":"deny","method":"GETT"}]}`)
+	if got := warned.Warnings; !warned.Valid || len(got) != 2 || got[0].Kind != rules.WarnUnreachable || got[0].Rule != "b" || got[0].Location != "body.rules[1]" ||
+		got[1].Kind != rules.WarnMethod || got[1].Location != "body.rules[1].methods[0]" || !strings.Contains(got[1].Message, `"GETT"`) {
+		t.Errorf("got %+v", warned)
+	}
 	v := validate(strings.Replace(setOf("mine", 5, 0, 7), `"mine-2"`, `"mine 2"`, 1))
 	var places []string
 	for _, e := range v.Errors {

@@ -172,7 +172,7 @@ func (a *API) validateRuleSet(ctx context.Context, in *struct{ Body ruleSetDocum
 	var invalid *rules.ValidationError
 	switch {
 	case err == nil:
-		return &admin.Validation{Valid: true, Rules: set.Len()}, nil
+		return &admin.Validation{Valid: true, Rules: set.Len(), Warnings: admin.NewRuleWarnings(set)}, nil
 	case errors.As(err, &invalid):
 		return &admin.Validation{Errors: admin.ProblemOf(err).Errors}, nil
 	}

@@ -107,6 +107,23 @@ func TestDiagnose_ManyRuleSets(t *testing.T) {
 	}
 }
 
+// Rule sets with rules that cannot work as they are written are named.
+func TestDiagnose_RuleWarnings(t *testing.T) {
+	w := newWorld(t)
+	w.put(t, "api-limits", 5, 0)
+	set, err := rules.NewSet("other", rules.Rule{ID: "a", Methods: []string{"GETT"}, Action: rules.ActionDeny})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.source.Put(t.Context(), set, rules.Change{Author: "ann"}); err != nil {
+		t.Fatal(err)
+	}
+	says := w.diagnose(t)
+	if want := `watch rule warnings: rule set "other" has 1 warnings: rule "a" has the HTTP method "GETT"`; strings.Count(says, "rule warnings") != 1 || !strings.Contains(says, want) {
+		t.Error(says)
+	}
+}
+
 // Servers at another revision than the source are named: at once if the change is old, and as
 // something to look at again if it is recent.
 func TestDiagnose_Revisions(t *testing.T) {

@@ -61,6 +61,16 @@ func (d *diagnosis) ended(set *rules.Set) {
 	}
 }
 
+// warnings names a rule set with rules that cannot work as they are written.
+func (d *diagnosis) warnings(set *rules.Set) {
+	found := set.Warnings()
+	if len(found.List) == 0 {
+		return
+	}
+	d.add(Watch, "rule warnings", "see all with fluxgate rules get "+set.ID()+" | fluxgate rules validate -f -, and "+docsURL+"rule-warnings",
+		"rule set %q has %d warnings: %s", set.ID(), len(found.List)+found.More, found.List[0].Text())
+}
+
 // setsPatience bounds the check of the rule sets other than the default one.
 const setsPatience = time.Minute
 
@@ -171,5 +181,6 @@ func (d *diagnosis) content(version *rules.Version) {
 	d.proxies(version.RuleSet)
 	d.understood(version.RuleSet)
 	d.ended(version.RuleSet)
+	d.warnings(version.RuleSet)
 	d.revisions(version)
 }

@@ -1117,6 +1117,18 @@ export interface components {
             /** @description The rules. They are evaluated by priority, whatever their order here. */
             rules: components["schemas"]["RuleDocument"][];
         };
+        RuleWarning: {
+            /** @description The kind, for programs, such as unreachable or unknown-method. */
+            kind?: string;
+            /** @description Where, such as body.rules[3].bands[0]. */
+            location?: string;
+            /** @description What does not work, and why. */
+            message: string;
+            /** @description Where in the body, for programs: names and positions. */
+            path?: unknown[];
+            /** @description The id of the rule. */
+            rule?: string;
+        };
         Rules: {
             /**
              * Format: int64
@@ -1205,6 +1217,8 @@ export interface components {
             rules: number;
             /** @description Whether it could be saved. */
             valid: boolean;
+            /** @description What is valid and cannot work as it is written. */
+            warnings?: components["schemas"]["RuleWarning"][];
         };
         Verdict: {
             /** @description The action of the rule if it is not limit: allow or deny. */

@@ -1,11 +1,12 @@
 import { Alert, UnstyledButton } from "@mantine/core";
 import type { Mark } from "./text";
 
-// Marks lists problems with their lines. With goTo a line leads into the text.
-export function Marks({ marks, goTo }: { marks: Mark[]; goTo?: (mark: Mark) => void }) {
+// Marks lists problems, or warnings, with their lines. With goTo a line leads into the text.
+export function Marks({ marks, goTo, warnings }: { marks: Mark[]; goTo?: (mark: Mark) => void; warnings?: boolean }) {
   if (marks.length === 0) return null;
+  const noun = warnings ? "warning" : "problem";
   return (
-    <Alert color="red" variant="light" role="alert" title={marks.length === 1 ? "1 problem" : `${marks.length} problems`}>
+    <Alert color={warnings ? "yellow" : "red"} variant="light" role="alert" title={marks.length === 1 ? `1 ${noun}` : `${marks.length} ${noun}s`}>
       <ul className="plain">
         {marks.slice(0, 50).map((mark, i) => (
           <li key={i} className="breakable">

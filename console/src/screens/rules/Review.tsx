@@ -51,7 +51,12 @@ function Checked({ part, source }: { part: Part & { work: Work }; source: Source
   if (!answer.data.valid) return unsaved(<Marks marks={marksOf(source, answer.data.errors ?? [])} />);
   if (part.work.base.set && equal(read(textOf(part.work.base.set)).value, value)) return unsaved(<Text size="sm">There is nothing to save.</Text>);
   if (part.refused) return unsaved(null); // the page says why
-  return <SaveForm part={part} source={source} />;
+  return (
+    <>
+      <Marks warnings marks={marksOf(source, answer.data.warnings ?? [])} />
+      <SaveForm part={part} source={source} />
+    </>
+  );
 }
 
 // OtherWays are the ways to go on other than to save.
