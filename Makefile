@@ -257,6 +257,9 @@ figures-customers: ## measure overrides for single customers against their bars,
 figures-warnings: ## measure warnings of limits against their bars, minutes
 	@cd bench && go test ./figures/warnings -run '^TestFigures$$' -count=1 -timeout 20m -v -figures
 
+figures-change: ## measure what makes changes of rules safe against its bars, seconds
+	@cd bench && go test ./figures/change -run '^TestFigures$$' -count=1 -timeout 20m -v -figures
+
 benchmarks: ## compare with other limiters and write docs/benchmarks, six minutes; the machine must be idle
 	@cd bench && go test ./benchmarks -run '^TestBenchmarks$$' -count=1 -timeout 30m -v -benchmarks
 
