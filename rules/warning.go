@@ -147,7 +147,8 @@ func (w *Warnings) Lines() (lines []string) {
 		lines = append(lines, fmt.Sprintf("and %d more warnings", w.More))
 	}
 	if w.Uncompared > 0 {
-		lines = append(lines, fmt.Sprintf("%d rules were not compared with all others: too many rules match the same requests", w.Uncompared))
+		lines = append(lines, fmt.Sprintf(
+			"%d rules were not compared with all others: too many rules match the same requests", w.Uncompared))
 	}
 	return lines
 }

@@ -12,7 +12,8 @@ import (
 func (l *linter) reachedFirst(b int, covering []int32, end int) {
 	for _, a := range covering {
 		if int(a) < end && l.leads(int(a)) && l.precedes(int(a), b) {
-			l.add(WarnReachedFirst, b, Path{"bands"}, "rejects no request: the limit of rule %s, which applies to all of them, is always reached first", l.id(int(a)))
+			l.add(WarnReachedFirst, b, Path{"bands"},
+				"rejects no request: the limit of rule %s, which applies to all of them, is always reached first", l.id(int(a)))
 			return
 		}
 	}
@@ -81,7 +82,8 @@ func (l *linter) limits() {
 			b := &r.Bands[j]
 			for k := range r.Bands {
 				if a := &r.Bands[k]; j != k && a.precedes(b) && (k < j || !b.precedes(a)) {
-					l.add(WarnReachedFirst, i, Path{"bands", j}, "never reaches its limit %s: %s is always reached first", b.Name(), a.Name())
+					l.add(WarnReachedFirst, i, Path{"bands", j},
+						"never reaches its limit %s: %s is always reached first", b.Name(), a.Name())
 					break
 				}
 			}

@@ -95,7 +95,8 @@ func (l *linter) mixedGroup(b int, covering []int32, done map[string]bool) {
 		}
 		if what, other := x.counts(), y.counts(); what != other {
 			done[y.Group] = true
-			l.add(WarnMixedGroup, b, Path{"cost"}, "counts %s and rule %s of the same group counts %s: of requests that match both, %s are not limited",
+			l.add(WarnMixedGroup, b, Path{"cost"},
+				"counts %s and rule %s of the same group counts %s: of requests that match both, %s are not limited",
 				other, l.id(int(a)), what, map[bool]string{true: other, false: what}[int(a) < b])
 			return
 		}

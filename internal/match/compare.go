@@ -279,7 +279,8 @@ func (c *Comparison) valuesImplied(x, y *named) bool {
 
 func (c *Comparison) textsImplied(x, y *conditions) bool {
 	for i := range x.texts {
-		if !slices.ContainsFunc(y.texts, func(t textCondition) bool { return t.Text == x.texts[i].Text && c.within(&t.set, &x.texts[i].set) }) {
+		want := &x.texts[i]
+		if !slices.ContainsFunc(y.texts, func(t textCondition) bool { return t.Text == want.Text && c.within(&t.set, &want.set) }) {
 			return false
 		}
 	}

@@ -67,7 +67,8 @@ func (d *diagnosis) warnings(set *rules.Set) {
 	if len(found.List) == 0 {
 		return
 	}
-	d.add(Watch, "rule warnings", "see all with fluxgate rules get "+set.ID()+" | fluxgate rules validate -f -, and "+docsURL+"rule-warnings",
+	remedy := "see all with fluxgate rules get " + set.ID() + " | fluxgate rules validate -f -, and " + docsURL + "rule-warnings"
+	d.add(Watch, "rule warnings", remedy,
 		"rule set %q has %d warnings: %s", set.ID(), len(found.List)+found.More, found.List[0].Text())
 }
 
