@@ -149,16 +149,5 @@ func (r *compiledRule) costOf(req *Request, bands []store.ExactBand) (int64, *Pr
 	if r.Overdraft || r.CountRefused {
 		return max(1, min(cost, store.MaxCost)), price // it has been used already
 	}
-	return clampCost(cost, bands), price
-}
-
-// clampCost is a cost of at least 1 and at most what the smallest band holds. Bands of
-// requests at the same time do not count costs.
-func clampCost(cost int64, bands []store.ExactBand) int64 {
-	for i := range bands {
-		if !bucket.IsConcurrency(bands[i]) {
-			cost = min(cost, bands[i].Capacity)
-		}
-	}
-	return max(1, cost)
+	return bucket.Cut(cost, bands), price
 }

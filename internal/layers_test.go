@@ -40,7 +40,7 @@ var layers = [][]string{
 	{"rules", "store"},
 	{"internal/ideal", "internal/testenv/frontproxy", "internal/testenv/xdsserver"},
 	{"internal/match", "internal/bucket", "internal/amount", "internal/testenv", "internal/strictjson", "internal/yamltree", "internal/redislog", "internal/redissub", "internal/redisuri"},
-	{"internal/background", "internal/deadline", "internal/keyfield", "internal/logthrottle", "internal/snapshotmap", "internal/netset", "internal/pendingids", "internal/syntax", "internal/printable", "internal/spelling", "internal/period", "internal/tlsfiles", "internal/calendar"},
+	{"internal/background", "internal/deadline", "internal/keyfield", "internal/logthrottle", "internal/snapshotmap", "internal/netset", "internal/pendingids", "internal/retry", "internal/syntax", "internal/printable", "internal/spelling", "internal/period", "internal/tlsfiles", "internal/calendar"},
 	{"internal/secret"},
 }
 

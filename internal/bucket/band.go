@@ -259,3 +259,14 @@ func newCount(kind Kind, id uint32, capacity int64, length time.Duration) (Band,
 // maxCount bounds the capacity of bands that count: in millionths of a dollar a
 // billion dollars.
 const maxCount = 1_000_000_000_000_000
+
+// Cut is a cost of at least 1 and at most what the smallest band holds. Bands of requests at the
+// same time do not count costs.
+func Cut(cost int64, bands []Band) int64 {
+	for i := range bands {
+		if !IsConcurrency(bands[i]) {
+			cost = min(cost, bands[i].Capacity)
+		}
+	}
+	return max(1, cost)
+}

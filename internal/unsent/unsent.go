@@ -11,19 +11,15 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate/internal/bucket"
+	"github.com/fluxgate/fluxgate/internal/retry"
 	"github.com/fluxgate/fluxgate/store"
 )
 
 const (
 	// Most bounds how many settlements a queue keeps.
 	Most = 10_000
-	// every is how often they are sent, and pause the time for each of many: an attempt takes
-	// about a tenth of it.
-	every = 50 * time.Millisecond
-	pause = 50 * time.Microsecond
-	// timeout bounds one attempt, and atOnce how many are in flight.
+	// timeout bounds one attempt.
 	timeout = time.Second
-	atOnce  = 16
 )
 
 // ErrFull is why a settlement is lost if too many wait.
@@ -43,10 +39,10 @@ type Queue struct {
 
 	waiting, lost atomic.Int64
 
-	mu      sync.Mutex
-	all     []one
-	running bool // a timer or a goroutine will send them
-	closed  bool
+	queue *retry.Queue[*one]
+
+	mu     sync.Mutex // held while one is added, or the queue is closed
+	closed bool
 }
 
 // one is a settlement of one take. After its end it can change nothing.
@@ -59,7 +55,9 @@ type one struct {
 // New returns a queue that sends settlements with a function. gaveUp is called with the reason when
 // one is lost: a settlement that may have run is not sent again.
 func New(settle func(context.Context, store.Takes, []int64) ([]store.Settlement, error), gaveUp func(error)) *Queue {
-	return &Queue{settle: settle, gaveUp: gaveUp}
+	q := &Queue{settle: settle, gaveUp: gaveUp}
+	q.queue = retry.New(q.send)
+	return q
 }
 
 // Waiting returns how many settlements the queue has.
@@ -73,7 +71,16 @@ func (q *Queue) Add(t *store.Taken, actual int64) error {
 	if q.waiting.Add(1) > Most {
 		return q.lose(ErrFull)
 	}
-	return q.keep(one{*t, actual, time.Now().Add(matters(t.Bands))})
+	q.mu.Lock()
+	closed := q.closed
+	if !closed {
+		q.queue.Add(&one{*t, actual, time.Now().Add(matters(t.Bands))})
+	}
+	q.mu.Unlock()
+	if closed {
+		return q.lose(ErrClosed)
+	}
+	return nil
 }
 
 // AddUnsent keeps those of several settlements that the store did not get, and returns why some are
@@ -90,22 +97,10 @@ func (q *Queue) AddUnsent(takes store.Takes, actual []int64, settled []store.Set
 	return lost
 }
 
-// keep keeps a settlement that is counted as waiting.
-func (q *Queue) keep(s one) error {
+func (q *Queue) isClosed() bool {
 	q.mu.Lock()
-	closed := q.closed
-	if !closed {
-		q.all = append(q.all, s)
-		if !q.running {
-			q.running = true
-			time.AfterFunc(every, q.send)
-		}
-	}
-	q.mu.Unlock()
-	if closed {
-		return q.lose(ErrClosed)
-	}
-	return nil
+	defer q.mu.Unlock()
+	return q.closed
 }
 
 // lose gives up a settlement that is counted as waiting.
@@ -121,35 +116,11 @@ func (q *Queue) Lose(why error) {
 	q.gaveUp(why)
 }
 
-// send sends all settlements, and again later those that the store did not get.
-func (q *Queue) send() {
-	q.mu.Lock()
-	all := q.all
-	q.all = nil
-	q.running = len(all) > 0 && !q.closed
-	running := q.running
-	q.mu.Unlock()
-	if !running {
-		return
-	}
-	var next atomic.Int64
-	var sending sync.WaitGroup
-	for range min(atOnce, len(all)) {
-		sending.Go(func() {
-			for i := int(next.Add(1)) - 1; i < len(all); i = int(next.Add(1)) - 1 {
-				q.try(all[i])
-			}
-		})
-	}
-	sending.Wait()
-	time.AfterFunc(max(every, time.Duration(len(all))*pause), q.send)
-}
-
-// try sends a settlement.
-func (q *Queue) try(s one) {
+// send sends a settlement, and reports whether to send it again.
+func (q *Queue) send(s *one) (again bool) {
 	if time.Now().After(s.end) {
 		_ = q.lose(ErrLate)
-		return
+		return false
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
@@ -159,11 +130,14 @@ func (q *Queue) try(s one) {
 		_ = q.lose(err)
 	case errors.Is(settled[0].NotSent, store.ErrClosed):
 		_ = q.lose(settled[0].NotSent)
+	case settled[0].NotSent != nil && !q.isClosed():
+		return true
 	case settled[0].NotSent != nil:
-		_ = q.keep(s)
+		_ = q.lose(ErrClosed)
 	default:
 		q.waiting.Add(-1)
 	}
+	return false
 }
 
 // Close loses the settlements that wait, and returns how many.
@@ -171,8 +145,7 @@ func (q *Queue) Close() (lost int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.closed = true
-	lost = len(q.all)
-	q.all = nil
+	lost = len(q.queue.Drop())
 	q.waiting.Add(-int64(lost))
 	q.lost.Add(int64(lost))
 	return lost

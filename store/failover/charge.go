@@ -4,49 +4,18 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
-	"sync/atomic"
-	"time"
 
 	"github.com/fluxgate/fluxgate/internal/bucket"
 	"github.com/fluxgate/fluxgate/store"
 )
 
-const (
-	// maxCharges bounds how many charges are in flight.
-	maxCharges = 16
-	// chargeEvery is how often buckets are charged, and chargePause the time for
-	// each of many: an attempt takes about a tenth of it.
-	chargeEvery = 50 * time.Millisecond
-	chargePause = 50 * time.Microsecond
-)
-
 // errNotCharged means that the charge was not made.
 var errNotCharged = errors.New("tokens of the fallback were not debited from the store")
 
-// chargeAll charges the store for all bucket sets, and again later until there are none.
-func (s *Store) chargeAll() {
-	all := s.ledger.round()
-	if len(all) == 0 {
-		return
-	}
-	var next atomic.Int64
-	var charges sync.WaitGroup
-	for range min(maxCharges, len(all)) {
-		charges.Go(func() {
-			for i := int(next.Add(1)) - 1; i < len(all); i = int(next.Add(1)) - 1 {
-				s.charge(all[i])
-			}
-		})
-	}
-	charges.Wait()
-	time.AfterFunc(max(chargeEvery, time.Duration(len(all))*chargePause), s.chargeAll)
-}
-
 // charge charges the store for a bucket set. After a first charge, requests go to the store
 // again while it is charged what was granted meanwhile. A charge that may have been made is not
-// repeated.
-func (s *Store) charge(u *usage) {
+// repeated. It reports whether there is more to charge.
+func (s *Store) charge(u *usage) (again bool) {
 	units, granted, err := s.begin(u)
 	var charged, uncharged int64
 	if err == nil {
@@ -59,23 +28,22 @@ func (s *Store) charge(u *usage) {
 	defer l.mu.Unlock()
 	switch {
 	case l.sets[u.key.ID] != u: // its bands have changed
-		return
+		return false
 	case errors.Is(err, store.ErrClosed):
 		l.giveUp(u)
-		return
+		return false
 	case errors.Is(err, errNotCharged):
 		u.failed()
-		l.next = append(l.next, u)
-		return
+		return true
 	}
 	l.charged.Add(charged)
 	l.uncharged.Add(uncharged)
 	l.pending.Add(-granted)
 	if u.granted -= granted; u.charged(units, err == nil) {
 		l.finish(u)
-		return
+		return false
 	}
-	l.next = append(l.next, u)
+	return true
 }
 
 // begin begins a charge: see [usage.begin]. It also returns the tokens that were granted.

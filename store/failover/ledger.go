@@ -28,15 +28,12 @@ type ledger struct {
 
 	mu   sync.Mutex
 	sets map[store.KeyID]*usage
-	kept int      // of sets, those that are done
-	next []*usage // to be charged in the next round
-	// charging means that a timer or a goroutine will charge those in next.
-	charging bool
+	kept int // of sets, those that are done
 }
 
-// took notes a take from the fallback, and reports whether the caller must start to charge.
-// bands are those of the store.
-func (l *ledger) took(d *store.Demand, bands []store.ExactBand, r *store.Result, held bool) (start bool) {
+// took notes a take from the fallback. bands are those of the store. It returns the usage if it is
+// new, and has to be charged.
+func (l *ledger) took(d *store.Demand, bands []store.ExactBand, r *store.Result, held bool) (added *usage) {
 	l.admitted.Add(r.Granted)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -48,17 +45,17 @@ func (l *ledger) took(d *store.Demand, bands []store.ExactBand, r *store.Result,
 	if !u.pending() {
 		if l.pendingSets.Load() >= maxCarried {
 			l.uncharged.Add(r.Granted * million)
-			return false
+			return nil
 		}
 		u = l.add(newUsage(d, bands, r, u))
+		added = u
 		if held { // it has left while the request was decided
 			u.phase = phaseLeaving
 		}
 	}
 	u.took(d, r, held)
 	l.pending.Add(r.Granted)
-	start, l.charging = !l.charging, true
-	return start
+	return added
 }
 
 // add adds a bucket set to those to be charged. The lock is held.
@@ -69,7 +66,7 @@ func (l *ledger) add(u *usage) *usage {
 	if l.sets == nil {
 		l.sets = make(map[store.KeyID]*usage)
 	}
-	l.sets[u.key.ID], l.next = u, append(l.next, u)
+	l.sets[u.key.ID] = u
 	l.pendingSets.Add(1)
 	return u
 }
@@ -139,15 +136,6 @@ func (l *ledger) reset(what store.Key) {
 			u.reset()
 		}
 	}
-}
-
-// round returns the bucket sets to charge now. It ends charging if there are none.
-func (l *ledger) round() (all []*usage) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	all, l.next = l.next, nil
-	l.charging = len(all) > 0
-	return all
 }
 
 // of returns the usage of a bucket set, or nil, and whether it is still to be charged.

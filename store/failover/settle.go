@@ -103,7 +103,9 @@ func (s *Store) settleInFallback(
 
 // corrections are how a store settles tokens of each band, which are taken, or given back where
 // negative, at most what it was charged. Nothing of a period that has ended is given back.
-func (l *ledger) corrections(u *usage, t *store.Taken, bands []store.ExactBand, tokens int64) (takes store.Takes, costs []int64, indices []int) {
+func (l *ledger) corrections(
+	u *usage, t *store.Taken, bands []store.ExactBand, tokens int64,
+) (takes store.Takes, costs []int64, indices []int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if bands == nil || l.sets[t.Key.ID].pending() { // not known, or used again meanwhile

@@ -47,14 +47,3 @@ func (s *Store) local(bands []store.ExactBand) []store.ExactBand {
 	known.lists[&bands[0]] = list
 	return list
 }
-
-// cut is a cost of at least 1 and at most what the smallest band holds. Bands of requests at the
-// same time do not count costs.
-func cut(cost int64, bands []store.ExactBand) int64 {
-	for i := range bands {
-		if !bucket.IsConcurrency(bands[i]) {
-			cost = min(cost, bands[i].Capacity)
-		}
-	}
-	return max(1, cost)
-}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate/internal/bucket"
+	"github.com/fluxgate/fluxgate/internal/retry"
 	"github.com/fluxgate/fluxgate/internal/unsent"
 	"github.com/fluxgate/fluxgate/store"
 )
@@ -44,6 +45,7 @@ type Store struct {
 	share    bucket.Share // zero: 1 / number of gateways
 	shares   shares
 	ledger   ledger
+	charges  *retry.Queue[*usage]
 	unsent   *unsent.Queue // settlements that the store did not get
 	// settling is held while a take is settled in the fallback: a charge sees all of a
 	// settlement, or nothing.
@@ -57,6 +59,7 @@ func New(shared store.Store, fallback store.Fallback, config Config) *Store {
 	if config.Share > 0 {
 		s.share = bucket.ShareOf(config.Share)
 	}
+	s.charges = retry.New(s.charge)
 	s.unsent = unsent.New(shared.Settle, func(err error) { s.failed(context.Background(), err) })
 	return s
 }

@@ -3,8 +3,8 @@ package failover
 import (
 	"context"
 	"errors"
-	"time"
 
+	"github.com/fluxgate/fluxgate/internal/bucket"
 	"github.com/fluxgate/fluxgate/store"
 )
 
@@ -33,10 +33,7 @@ func (s *Store) decide(ctx context.Context, demands []store.Demand, out *store.O
 		return err
 	default:
 		s.failed(ctx, err)
-		out.Prepare(demands)
-		for i := range out.Results {
-			out.Results[i].Status = store.Unavailable
-		}
+		unavailable(demands, out)
 		out.Decide(demands)
 	}
 	if out.Admission != store.Undecided {
@@ -59,33 +56,51 @@ func (s *Store) decideInStore(ctx context.Context, demands []store.Demand, out *
 	if held == 0 {
 		return decideIn(ctx, s.Store, demands, out, peek)
 	}
-	var others []store.Demand
 	undecided := false // an alternative: the others cannot reject yet
 	for i := range demands {
 		undecided = undecided || demands[i].Alternative && held&(1<<i) != 0
 	}
-	for i, d := range demands {
-		if held&(1<<i) == 0 {
-			d.Shadow = d.Shadow || d.Alternative && undecided
-			others = append(others, d)
-		}
-	}
 	var answer store.Outcome
-	if len(others) > 0 {
+	if others := split(demands, ^held, undecided); len(others) > 0 {
 		if err := decideIn(ctx, s.Store, others, &answer, peek); err != nil {
 			return err
 		}
 	}
-	out.Prepare(demands)
-	for i := range demands {
-		if held&(1<<i) != 0 {
-			out.Results[i].Status = store.Unavailable
-			continue
-		}
-		out.Results[i], answer.Results = answer.Results[0], answer.Results[1:]
-	}
+	unavailable(demands, out)
+	join(out, &answer, ^held)
 	out.Decide(demands)
 	return nil
+}
+
+// split returns the demands that have a bit in which. With shadows, their alternatives reject
+// nothing: another alternative is not in this part.
+func split(demands []store.Demand, which uint64, shadows bool) []store.Demand {
+	part := make([]store.Demand, 0, len(demands))
+	for i, d := range demands {
+		if which&(1<<i) != 0 {
+			d.Shadow = d.Shadow || d.Alternative && shadows
+			part = append(part, d)
+		}
+	}
+	return part
+}
+
+// join writes the results of a part to their places.
+func join(out, answer *store.Outcome, which uint64) {
+	rest := answer.Results
+	for i := range out.Results {
+		if which&(1<<i) != 0 {
+			out.Results[i], rest = rest[0], rest[1:]
+		}
+	}
+}
+
+// unavailable writes an outcome in which nothing is decided.
+func unavailable(demands []store.Demand, out *store.Outcome) {
+	out.Prepare(demands)
+	for i := range out.Results {
+		out.Results[i].Status = store.Unavailable
+	}
 }
 
 // noteLevels sets the fallback to the levels that the store has reported. Those of a lease
@@ -103,7 +118,7 @@ func (s *Store) noteLevels(demands []store.Demand, out *store.Outcome) {
 
 // applyFailureModes decides the demands that the store could not, by their failure modes.
 func (s *Store) applyFailureModes(ctx context.Context, demands []store.Demand, out *store.Outcome, held uint64, peek bool) error {
-	var local []int
+	var local uint64
 	closed := false
 	for i := range demands {
 		d := &demands[i]
@@ -112,11 +127,11 @@ func (s *Store) applyFailureModes(ctx context.Context, demands []store.Demand, o
 		case d.OnFailure == store.FailClosed || s.fallback == nil:
 			closed = true
 		default:
-			local = append(local, i)
+			local |= 1 << i
 		}
 	}
 	rejected := false
-	if !closed && len(local) > 0 {
+	if !closed && local != 0 {
 		var err error
 		if rejected, err = s.takeFromFallback(ctx, demands, out, local, held, peek); err != nil {
 			if ctx.Err() == nil {
@@ -140,36 +155,38 @@ func (s *Store) applyFailureModes(ctx context.Context, demands []store.Demand, o
 	return ctx.Err()
 }
 
-// takeFromFallback decides the demands at these indices in the fallback, replaces their
-// results, and reports whether it rejects the request.
+// takeFromFallback decides demands in the fallback, replaces their results, and reports whether it
+// rejects the request.
 func (s *Store) takeFromFallback(
-	ctx context.Context, demands []store.Demand, out *store.Outcome, indices []int, held uint64, peek bool,
+	ctx context.Context, demands []store.Demand, out *store.Outcome, local, held uint64, peek bool,
 ) (rejected bool, err error) {
-	asked, stored := make([]store.Demand, len(indices)), make([][]store.ExactBand, len(indices))
 	fits := false // an alternative, in the store: the others cannot reject any more
 	for i := range demands {
 		fits = fits || demands[i].Alternative && out.Results[i].Status == store.OK
 	}
-	for k, i := range indices {
-		d := &demands[i]
-		stored[k] = d.Bands
+	asked := split(demands, local, fits)
+	for k := range asked {
+		d := &asked[k]
 		if d.Bands = s.local(d.Bands); d.OnFailure == store.FailLocalCut && d.Cost > 0 {
-			d.Cost = cut(d.Cost, d.Bands)
+			d.Cost = bucket.Cut(d.Cost, d.Bands)
 		}
-		asked[k] = *d
-		asked[k].Shadow = d.Shadow || d.Alternative && fits
 	}
 	var answer store.Outcome
 	if err := decideIn(ctx, s.fallback, asked, &answer, peek); err != nil {
 		return false, err
 	}
-	for k, i := range indices {
-		result := &out.Results[i]
-		*result = answer.Results[k]
+	join(out, &answer, local)
+	for i := range demands {
+		if local&(1<<i) == 0 {
+			continue
+		}
+		d, result := &demands[i], &out.Results[i]
+		bands := d.Bands
+		d.Bands, d.Cost, asked = asked[0].Bands, asked[0].Cost, asked[1:]
 		result.Source = store.FromFallback
-		if (result.Granted > 0 || asked[k].Overdraft) && !peek {
-			if s.ledger.took(&asked[k], stored[k], result, held&(1<<i) != 0) {
-				time.AfterFunc(chargeEvery, s.chargeAll)
+		if (result.Granted > 0 || d.Overdraft) && !peek {
+			if u := s.ledger.took(d, bands, result, held&(1<<i) != 0); u != nil {
+				s.charges.Add(u)
 			}
 		}
 	}
