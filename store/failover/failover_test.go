@@ -63,7 +63,8 @@ func (p *pair) take(demands ...store.Demand) (store.Outcome, store.Takes) {
 	if out.Admission == store.NotAdmitted {
 		return out, nil
 	}
-	return out, store.NewTakes(demands, &out)
+	takes := store.NewTakes(demands, &out)
+	return out, takes
 }
 
 // used is how many tokens of a demand's bucket the store below has.

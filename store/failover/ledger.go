@@ -132,7 +132,9 @@ func (l *ledger) reset(what store.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, u := range l.sets {
-		if u.key.RuleSet == what.RuleSet && (what.Rule == "" || u.key.Rule == what.Rule) && (what.ID == (store.KeyID{}) || u.key.ID == what.ID) {
+		all := u.key.RuleSet == what.RuleSet && what.Rule == ""
+		rule := u.key.RuleSet == what.RuleSet && u.key.Rule == what.Rule
+		if all || rule && (what.ID == store.KeyID{} || u.key.ID == what.ID) {
 			u.reset()
 		}
 	}
@@ -143,7 +145,8 @@ func (l *ledger) of(id store.KeyID) (u *usage, pending bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	u = l.sets[id]
-	return u, u.pending()
+	pending = u.pending()
+	return u, pending
 }
 
 // settled notes a settlement in the fallback, and returns the usage as of does.
