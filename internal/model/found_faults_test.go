@@ -98,6 +98,17 @@ func TestHistories_FoundAtFleets(t *testing.T) {
 			Versions: [][]rules.Rule{{{ID: "r1", Scope: rules.ScopeGlobal, Bands: []rules.Band{rules.PerSecond(1_000)}}}},
 			Ops:      []Op{{Kind: OpCheck, Caller: "a", N: 1, Cost: 1, Tokens: 1, Actual: 1, ActualTokens: 1 << 62, Again: true, SettleAt: All}},
 		},
+		// The wait of the next overdraft was taken for that of the tokens that were debited.
+		"overdrafts in an outage": {
+			Seed: 4600000168, Gateways: fleet(1), Versions: [][]rules.Rule{{
+				{ID: "r2", Scope: rules.ScopeGlobal, Cost: "tokens", Overdraft: true, Bands: []rules.Band{{Label: "burst", Capacity: 3, Refill: 5 * time.Second}}},
+			}},
+			Ops: []Op{
+				{Kind: OpFault, Span: 200 * ms, SettleAt: All, Fault: Refused},
+				{Kind: OpCheck, Caller: "a", N: 2, Span: time.Second, Cost: 1, Tokens: 50, Actual: Never, SettleAt: All},
+				{At: 4 * time.Second, Kind: OpPeek, Gateway: All, Caller: "a"},
+			},
+		},
 		// The demand that lets the store reject the others was the 65th.
 		"64 debited demands together with a request that is denied": {
 			Gateways: fleet(1), Versions: [][]rules.Rule{{

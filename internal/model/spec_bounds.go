@@ -135,7 +135,9 @@ func (s *spec) admission(f *Fact, r *RuleFact, k int) (a admission, id uint32, o
 	if took != nil && r.Source != store.FromLease {
 		for i := range took.Buckets {
 			if t := &took.Buckets[i]; t.Bucket == r.Bucket && k < len(t.Bands) {
-				wait = t.Bands[k].Wait
+				if !r.Rule.Overdraft { // it is debited at once, and the wait is that of the next one
+					wait = t.Bands[k].Wait
+				}
 				a.at, a.clock = took.At+wait, took.Clock
 			}
 		}
