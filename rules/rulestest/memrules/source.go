@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/fluxgate/fluxgate/internal/overridemap"
 	"github.com/fluxgate/fluxgate/internal/pendingids"
 	"github.com/fluxgate/fluxgate/rules"
 )
@@ -31,13 +31,12 @@ type Config struct {
 
 // Source keeps rule sets in memory.
 type Source struct {
-	overrideMap
+	overridemap.Map
 	config Config
 
-	mu        sync.RWMutex
-	sets      map[string]*ruleSet
-	watchers  map[*pendingids.Set]bool
-	overrides map[string]int // how many a rule set has
+	mu       sync.RWMutex
+	sets     map[string]*ruleSet
+	watchers map[*pendingids.Set]bool
 }
 
 var (
@@ -67,7 +66,7 @@ func New(config Config) *Source {
 	if config.Now == nil {
 		config.Now = time.Now
 	}
-	return &Source{config: config, sets: map[string]*ruleSet{}, watchers: map[*pendingids.Set]bool{}, overrides: map[string]int{}}
+	return &Source{config: config, sets: map[string]*ruleSet{}, watchers: map[*pendingids.Set]bool{}}
 }
 
 // last returns the newest entry, or the zero Entry if there is none.
@@ -121,8 +120,7 @@ func (s *Source) commit(ctx context.Context, id string, set *rules.Set, document
 		Author:    change.Author, Comment: change.Comment, At: s.config.Now().UTC().Round(0),
 	}
 	if set == nil { // nothing else can write overrides until it is put again
-		s.clear(id)
-		delete(s.overrides, id)
+		s.Clear(id)
 	}
 	kept.current = set
 	kept.versions = append(kept.versions, version{entry, document})
@@ -144,34 +142,13 @@ func (s *Source) PutOverrides(ctx context.Context, ruleSet string, changes []rul
 	if s.sets[ruleSet].last().Deleted {
 		return 0, fmt.Errorf("overrides of rule set %q, which was deleted: %w", ruleSet, rules.ErrNotFound)
 	}
-	added := 0
-	for i := range changes {
-		o := &changes[i]
-		was, err := s.Override(ctx, ruleSet, o.ID())
-		missing := errors.Is(err, rules.ErrNotFound)
-		switch {
-		case err != nil && !missing:
-			return 0, err
-		case missing && !o.Deleted:
-			added++
-		case !missing && o.Deleted:
-			added--
-		}
-		if err := o.CheckBase(was.Revision); err != nil {
-			return 0, err
-		}
-	}
-	if added > 0 && s.overrides[ruleSet]+added > rules.MaxOverrides {
-		return 0, rules.ErrTooManyOverrides
-	}
-	if err := ctx.Err(); err != nil {
+	if revision, err = s.Map.Put(ctx, ruleSet, changes); err != nil {
 		return 0, err
 	}
-	s.overrides[ruleSet] += added
 	for w := range s.watchers {
 		w.Add(ruleSet)
 	}
-	return s.apply(ruleSet, changes), nil
+	return revision, nil
 }
 
 // forget drops the oldest versions that exceed a limit.
