@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,7 +26,7 @@ var ownOverrideKeys = []string{"overrides", "override-changes", "override-list",
 
 var errOverrideRevision = errors.New("the revision of its overrides cannot be read")
 
-func (s *Source) overrideKeys(ruleSet string, names ...string) []string {
+func (s *database) overrideKeys(ruleSet string, names ...string) []string {
 	keys := []string{s.key("override-revisions"), s.key("override-forgotten")}
 	for _, name := range names {
 		keys = append(keys, s.key(name+":"+ruleSet))
@@ -34,7 +35,7 @@ func (s *Source) overrideKeys(ruleSet string, names ...string) []string {
 }
 
 // OverrideRevisions implements [rules.Overrides].
-func (s *Source) OverrideRevisions(ctx context.Context, ruleSets []string) (map[string]int64, error) {
+func (s *database) OverrideRevisions(ctx context.Context, ruleSets []string) (map[string]int64, error) {
 	found, err := s.fields(ctx, "override-revisions", rules.ValidIDs(ruleSets))
 	if err != nil {
 		return nil, fmt.Errorf("reading the revisions of the overrides of %d rule sets: %w", len(ruleSets), err)
@@ -51,7 +52,7 @@ func (s *Source) OverrideRevisions(ctx context.Context, ruleSets []string) (map[
 }
 
 // OverrideChanges implements [rules.Overrides].
-func (s *Source) OverrideChanges(ctx context.Context, ruleSet string, after int64, limit int) (page rules.OverridePage, err error) {
+func (s *database) OverrideChanges(ctx context.Context, ruleSet string, after int64, limit int) (page rules.OverridePage, err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("reading changes of the overrides of rule set %q: %w", ruleSet, err)
@@ -109,7 +110,7 @@ func (r reply) revision(i int) (int64, error) {
 }
 
 // Override implements [rules.Overrides].
-func (s *Source) Override(ctx context.Context, ruleSet, id string) (o rules.Override, err error) {
+func (s *database) Override(ctx context.Context, ruleSet, id string) (o rules.Override, err error) {
 	var found reply
 	if rules.ValidID(ruleSet) {
 		found, err = s.run(ctx, overrideScript, []string{s.key("overrides:" + ruleSet)}, id)
@@ -129,7 +130,7 @@ func (s *Source) Override(ctx context.Context, ruleSet, id string) (o rules.Over
 }
 
 // ListOverrides implements [rules.Overrides].
-func (s *Source) ListOverrides(ctx context.Context, ruleSet, after string, limit int) (page rules.OverridePage, err error) {
+func (s *database) ListOverrides(ctx context.Context, ruleSet, after string, limit int) (page rules.OverridePage, err error) {
 	if !rules.ValidID(ruleSet) {
 		return page, ctx.Err()
 	}
@@ -161,6 +162,13 @@ func (s *Source) ListOverrides(ctx context.Context, ruleSet, after string, limit
 
 // PutOverrides implements [rules.OverrideEditor].
 func (s *Source) PutOverrides(ctx context.Context, ruleSet string, changes []rules.Override) (revision int64, err error) {
+	return s.putOverrides(ctx, ruleSet, changes, []string{s.key("heads")})
+}
+
+// putOverrides writes changes. The further keys and arguments are those of the script after the first.
+func (s *database) putOverrides(
+	ctx context.Context, ruleSet string, changes []rules.Override, keys []string, more ...any,
+) (revision int64, err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("changing the overrides of rule set %q: %w", ruleSet, err)
@@ -172,7 +180,7 @@ func (s *Source) PutOverrides(ctx context.Context, ruleSet string, changes []rul
 	if changes, err = rules.CheckOverrides(ruleSet, changes); err != nil {
 		return 0, err
 	}
-	args := []any{ruleSet, rand.Text(), rules.MaxOverrides}
+	args := append([]any{ruleSet, rand.Text(), rules.MaxOverrides}, more...)
 	bases := make(map[string]int64, len(changes))
 	for _, o := range changes {
 		id, base, end := o.ID(), o.Revision, o.Position()[:endDigits]
@@ -187,7 +195,7 @@ func (s *Source) PutOverrides(ctx context.Context, ruleSet string, changes []rul
 		bases[id] = base
 		args = append(args, id, max(-1, base), end, document)
 	}
-	keys := append(s.overrideKeys(ruleSet, ownOverrideKeys...), s.key("override-tokens:"+ruleSet), s.key("heads"))
+	keys = slices.Concat(s.overrideKeys(ruleSet, ownOverrideKeys...), []string{s.key("override-tokens:" + ruleSet)}, keys)
 	found, err := s.run(ctx, putOverridesScript, keys, args...)
 	if err != nil {
 		return 0, err
@@ -203,6 +211,8 @@ func (s *Source) PutOverrides(ctx context.Context, ruleSet string, changes []rul
 			return 0, damagedOverride(ruleSet, value)
 		}
 		return 0, &rules.OverrideConflictError{ID: value, Base: max(0, bases[value]), Current: current}
+	case "record":
+		return 0, rules.ErrOverrideRecord
 	case "full":
 		return 0, rules.ErrTooManyOverrides
 	case "missing":

@@ -25,6 +25,10 @@ var (
 	overrideChangesLua string
 	//go:embed lua/listoverrides.lua
 	listOverridesLua string
+	//go:embed lua/overridestate.lua
+	overrideStateLua string
+	//go:embed lua/restoreoverrides.lua
+	restoreOverridesLua string
 
 	commitScript  = redis.NewScript(commitLua)
 	loadScript    = redis.NewScript(loadLua)
@@ -34,6 +38,11 @@ var (
 	putOverridesScript    = redis.NewScript(putOverridesLua)
 	overrideChangesScript = redis.NewScript(overrideChangesLua)
 	listOverridesScript   = redis.NewScript(listOverridesLua)
+	overrideStateScript   = redis.NewScript(overrideStateLua)
+	restoreScript         = redis.NewScript(restoreOverridesLua)
+	// beginScript sets a record that is missing, and returns that of the data.
+	beginScript = redis.NewScript(`redis.call('HSETNX', KEYS[1], 'id', ARGV[1]) redis.call('HSETNX', KEYS[1], 'epoch', ARGV[2]) ` +
+		`return redis.call('HMGET', KEYS[1], 'id', 'epoch')`)
 	// overrideScript is a script because a client may send a command to a replica.
 	overrideScript = redis.NewScript(`return { redis.call('HGET', KEYS[1], ARGV[1]) }`)
 )
@@ -51,7 +60,7 @@ func (r reply) text(i int) (string, bool) {
 }
 
 // run runs a script. The client loads it if the server does not have it.
-func (s *Source) run(ctx context.Context, script *redis.Script, keys []string, args ...any) (reply, error) {
+func (s *database) run(ctx context.Context, script *redis.Script, keys []string, args ...any) (reply, error) {
 	return within(ctx, s.config, func(ctx context.Context) (reply, error) {
 		return script.Run(ctx, s.client, keys, args...).Slice()
 	})

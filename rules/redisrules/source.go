@@ -53,7 +53,10 @@ func (c Config) withDefaults() (Config, error) {
 
 // Source keeps rule sets in Redis. Its methods may be called concurrently, by any
 // number of processes.
-type Source struct {
+type Source struct{ database }
+
+// database is data in Redis.
+type database struct {
 	client redis.UniversalClient
 	config Config
 }
@@ -63,20 +66,25 @@ var _ rules.Editor = (*Source)(nil)
 // New returns a source that uses a client. It sends nothing yet. The caller closes
 // the client after the last use of the source.
 func New(client redis.UniversalClient, config Config) (*Source, error) {
-	if client == nil {
-		return nil, errors.New("rule sets in Redis: the client is nil")
-	}
-	config, err := config.withDefaults()
+	db, err := open(client, config)
 	if err != nil {
 		return nil, fmt.Errorf("rule sets in Redis: %w", err)
 	}
-	return &Source{client: client, config: config}, nil
+	return &Source{db}, nil
+}
+
+func open(client redis.UniversalClient, config Config) (database, error) {
+	if client == nil {
+		return database{}, errors.New("the client is nil")
+	}
+	config, err := config.withDefaults()
+	return database{client: client, config: config}, err
 }
 
 // key returns a key in Redis. All keys have one hash tag, so that they are in one
 // slot of a cluster and a script can use them. The tags of redisstore's buckets
 // have at most four characters.
-func (s *Source) key(name string) string { return s.config.Prefix + ":{rules}:" + name }
+func (s *database) key(name string) string { return s.config.Prefix + ":{rules}:" + name }
 
 // unreadable is the revision of a rule set with a damaged head. No rule set has it,
 // so a caller loads the rule set and gets the error, and other rule sets are not
@@ -113,7 +121,7 @@ func (s *Source) Revisions(ctx context.Context, ids []string) (map[string]rules.
 func commitField(id string) string { return ":" + id }
 
 // fields returns fields of a hash, with one HMGET.
-func (s *Source) fields(ctx context.Context, name string, fields []string) (map[string]string, error) {
+func (s *database) fields(ctx context.Context, name string, fields []string) (map[string]string, error) {
 	if len(fields) == 0 {
 		return nil, ctx.Err()
 	}

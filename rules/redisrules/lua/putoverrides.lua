@@ -18,10 +18,13 @@
 -- KEYS[6]  deleted    zset    ids of deleted overrides by revision
 -- KEYS[7]  tokens     zset    tokens of the last batches by revision
 -- KEYS[8]  heads      hash    rule set id -> head
+-- KEYS[9]  record     hash    id, epoch; only for overrides of rules that are not in Redis
 -- ARGV[1]  id         of the rule set
 -- ARGV[2]  token      of this batch
 -- ARGV[3]  most       how many overrides a rule set can have
--- ARGV[4...]          for each change: the id of the override, the base (a revision, 0 for any
+-- ARGV[4...7]         only with KEYS[9]: the id and the epoch that it must have, empty for none,
+--                     and those that it gets then
+-- ARGV[4/8...]        for each change: the id of the override, the base (a revision, 0 for any
 --                     or -1 for none), END or deleted, JSON
 -- Revisions begin with the time, in tens of microseconds, and the one before the first is the
 -- last that was forgotten: a reader of data that was lost since then reads all of the new.
@@ -30,15 +33,16 @@
 --          { 'conflict', override id, current revision, nil if there is none }
 --          { 'full' }
 --          { 'missing' }      the rule set was deleted
+--          { 'record' }       the data has another record
 --          { 'damaged', override id, empty if the revision of the rule set is }
 --
 -- An entry is "REVISION END MICROSECONDS\nJSON". END has 16 hexadecimal digits.
 
-local revisions, forgotten, entries, changes, list, deleted, tokens, heads = unpack(KEYS)
+local revisions, forgotten, entries, changes, list, deleted, tokens, heads, record = unpack(KEYS)
 local set, token, most = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local call, format = redis.call, string.format
 
-local FIRST, FIELDS = 4, 4   -- of the changes in ARGV
+local FIRST, FIELDS = record and 8 or 4, 4 -- of the changes in ARGV
 local MOST_DELETED = 1000    -- beside as many as there are overrides
 local MOST_TOKENS = 100
 local END_DIGITS = 16
@@ -48,6 +52,9 @@ local MOST_DIGITS = 15       -- below 2^53
 local made = call('ZSCORE', tokens, token)
 if made then return { 'done', made } end
 
+if record and ((call('HGET', record, 'id') or '') ~= ARGV[4] or (call('HGET', record, 'epoch') or '') ~= ARGV[5]) then
+  return { 'record' }
+end
 if (call('HGET', heads, set) or ''):find(' deleted', 1, true) then return { 'missing' } end
 
 local revision = call('HGET', revisions, set)
@@ -128,6 +135,7 @@ if extra > 0 then
   call('HSET', forgotten, set, old[#old])
 end
 
+if record and ARGV[4] == '' then call('HSET', record, 'id', ARGV[6], 'epoch', ARGV[7]) end
 call('ZADD', tokens, revision, token)
 for _, old in ipairs(call('ZRANGE', tokens, 0, -MOST_TOKENS - 1)) do call('ZREM', tokens, old) end
 call('HSET', revisions, set, revision)
