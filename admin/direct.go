@@ -20,6 +20,8 @@ type Direct struct {
 	engine  func() *fluxgate.Engine
 	ruleSet string
 
+	// OverrideEditor has the overrides, if the editor of the rules has none.
+	OverrideEditor rules.OverrideEditor
 	// Fleet returns the servers that apply the rules, those that are known. Nil means none.
 	Fleet func(context.Context) []Server
 	// Recent returns the last warnings, newest first. Nil means none.

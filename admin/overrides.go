@@ -88,6 +88,9 @@ func (d *Direct) overrides() (rules.OverrideEditor, error) {
 	if editor, ok := d.Editor.(rules.OverrideEditor); ok {
 		return editor, nil
 	}
+	if d.OverrideEditor != nil {
+		return d.OverrideEditor, nil
+	}
 	return nil, rules.ErrNoOverrides
 }
 
@@ -198,8 +201,12 @@ func (d *Direct) checkOverrides(ctx context.Context, table *fluxgate.Overrides, 
 	if len(changes) > MaxOverrides {
 		return fmt.Errorf("%w: %d at once, not %d", rules.ErrTooManyOverrides, MaxOverrides, len(changes))
 	}
+	deletions := !slices.ContainsFunc(changes, func(o rules.Override) bool { return !o.Deleted })
 	current, err := d.Load(ctx, ruleSet)
-	if err != nil {
+	switch {
+	case errors.Is(err, rules.ErrNotFound) && deletions && d.OverrideEditor != nil:
+		current = &rules.Version{RuleSet: &rules.Set{}} // they wait for it
+	case err != nil:
 		return err
 	}
 	wrong, seen := OverrideErrors{}, map[string]int{}

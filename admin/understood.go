@@ -30,7 +30,11 @@ func (d *Direct) checkAppliedByAll(ctx context.Context, changes []rules.Override
 	if !slices.ContainsFunc(changes, func(o rules.Override) bool { return !o.Deleted }) {
 		return nil
 	}
-	return d.understood(ctx, []string{rules.FeatureOverrides}, "it would not apply them: upgrade it first")
+	needs := []string{rules.FeatureOverrides}
+	if d.OverrideEditor != nil {
+		needs = append(needs, rules.FeatureSharedOverrides)
+	}
+	return d.understood(ctx, needs, "it would not apply them: upgrade it first")
 }
 
 // understood returns an error if a server does not understand what a change needs.

@@ -9,13 +9,17 @@ import (
 const (
 	featureUntil  = "until"
 	featureWarnAt = "warnAt"
-	// FeatureOverrides is needed by overrides.
-	FeatureOverrides = "overrides"
+	// FeatureOverrides is needed by overrides, and FeatureSharedOverrides by those of rules that
+	// come from a read-only source: see [SharedOverrides].
+	FeatureOverrides       = "overrides"
+	FeatureSharedOverrides = "shared-overrides"
 )
 
 // Understood returns what this version understands and another may not. Servers report it, so
 // that nothing is written that a part of the fleet cannot read.
-func Understood() []string { return append(kinds(), featureUntil, featureWarnAt, FeatureOverrides) }
+func Understood() []string {
+	return append(kinds(), featureUntil, featureWarnAt, FeatureOverrides, FeatureSharedOverrides)
+}
 
 func kinds() []string {
 	return []string{string(TokenBucket), string(Quota), string(SlidingWindow), string(Concurrency)}

@@ -55,6 +55,7 @@ func (a *App) adminAPI() (*adminapi.API, error) {
 		return nil, err
 	}
 	operator := admin.NewDirect(editor, a.plane.Engine, c.RateLimit.DefaultRuleSetID)
+	operator.OverrideEditor = a.feed.overrideEditor()
 	operator.Fleet, operator.Recent = a.fleet, a.plane.RecentWarnings
 	return adminapi.New(adminapi.Config{
 		Operator: operator,

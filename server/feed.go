@@ -9,6 +9,8 @@ import (
 
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/filerules"
+	"github.com/fluxgate/fluxgate/rules/overridestore"
+	"github.com/fluxgate/fluxgate/rules/redisrules"
 	"github.com/fluxgate/fluxgate/rules/reload"
 	"github.com/fluxgate/fluxgate/server/backend"
 	"github.com/fluxgate/fluxgate/server/config"
@@ -23,6 +25,8 @@ type feed struct {
 	// rules and strategy, how changes are detected, are set by load.
 	rules    *reload.Reloader
 	strategy reload.Strategy
+	// overrides are those of rules from a read-only source, and nil with any other.
+	overrides *overridestore.Store
 }
 
 // openFeed opens the source of the rules, and Redis for announcements.
@@ -48,6 +52,9 @@ func openFeed(
 // configuration says so.
 func (f *feed) load(ctx context.Context, buckets reload.Resetter, closers *closers) (err error) {
 	c := f.config
+	if err := f.openOverrides(ctx, closers); err != nil {
+		return err
+	}
 	ids := f.first(ctx)
 	reloading := reload.Config{
 		RuleSets:          ids,
@@ -72,6 +79,9 @@ func (f *feed) load(ctx context.Context, buckets reload.Resetter, closers *close
 		reloading.Strategy = reload.Polling
 	}
 	f.strategy = reloading.Strategy
+	if f.overrides != nil {
+		reloading.OverrideSource = f.overrides
+	}
 	if c.Reload.ResetBucketsOnReload {
 		reloading.ResetBuckets = buckets
 	}
@@ -79,6 +89,33 @@ func (f *feed) load(ctx context.Context, buckets reload.Resetter, closers *close
 		closers.add(f.rules.Close)
 	}
 	return err
+}
+
+// openOverrides opens the overrides of rules that come from a read-only source.
+func (f *feed) openOverrides(ctx context.Context, closers *closers) (err error) {
+	if _, ok := f.source.Source.(rules.OverrideEditor); ok {
+		return nil
+	}
+	options := overridestore.Config{
+		Rules: f.source.Source, Folder: f.config.Rules.Copies, Interval: f.config.Reload.PollingInterval / 2, Logger: f.log,
+	}
+	if f.redis != nil {
+		if options.Shared, err = redisrules.NewOverrides(f.redis, redisrules.Config{Prefix: f.config.Redis.Prefix}); err != nil {
+			return err
+		}
+	}
+	if f.overrides, err = overridestore.Open(ctx, options); err == nil {
+		closers.add(f.overrides.Close)
+	}
+	return err
+}
+
+// overrideEditor returns the overrides of rules from a read-only source for operators, or nil.
+func (f *feed) overrideEditor() rules.OverrideEditor {
+	if f.overrides == nil {
+		return nil
+	}
+	return reload.AnnouncingOverrides(f.overrides, f.redis, reload.AnnounceConfig{Channel: f.config.Reload.Channel, Source: "admin", Logger: f.log})
 }
 
 // first returns the rule sets to load at the start. Others are loaded at their first request.

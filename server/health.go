@@ -223,6 +223,9 @@ func (a *App) checkConfig(ctx context.Context) {
 		warnings = append(warnings, fmt.Sprintf("announcements of rule changes cannot be received on the channel %s (changes are found by "+
 			"polling, within %v): %v", a.config.Reload.Channel, a.config.Reload.PollingInterval, why))
 	}
+	if a.feed.overrides != nil {
+		warnings = append(warnings, a.feed.overrides.Problems()...)
+	}
 	warnings = append(warnings, a.withoutOverrides(ctx)...)
 	warnings = append(warnings, a.notForProxies()...)
 	if late := a.warns.Problem(); late != "" {
@@ -245,8 +248,12 @@ func (a *App) withoutOverrides(ctx context.Context) []string {
 		return a.older
 	}
 	a.older, a.olderAt = nil, time.Now()
+	needs := []string{rules.FeatureOverrides}
+	if a.feed.overrides != nil {
+		needs = append(needs, rules.FeatureSharedOverrides)
+	}
 	for _, s := range a.fleet(ctx) {
-		if missing := rules.NotUnderstood([]string{rules.FeatureOverrides}, s.Understands); len(missing) > 0 {
+		if missing := rules.NotUnderstood(needs, s.Understands); len(missing) > 0 {
 			a.older = append(a.older, fmt.Sprintf("server %s (version %s) does not apply overrides: upgrade it", s.Name, s.Version))
 		}
 	}

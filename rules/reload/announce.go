@@ -34,9 +34,21 @@ func Announcing(editor rules.Editor, client redis.UniversalClient, config Announ
 	config.Channel, config.Logger = cmp.Or(config.Channel, DefaultChannel), cmp.Or(config.Logger, slog.Default())
 	a := &announcing{editor, announcer{client, config}}
 	if overrides, ok := editor.(rules.OverrideEditor); ok {
-		return &announcingOverrides{a, overrides}
+		return &struct {
+			*announcing
+			*announcingOverrides
+		}{a, &announcingOverrides{overrides, a.announcer}}
 	}
 	return a
+}
+
+// AnnouncingOverrides is [Announcing] for overrides whose rules come from a read-only source.
+func AnnouncingOverrides(editor rules.OverrideEditor, client redis.UniversalClient, config AnnounceConfig) rules.OverrideEditor {
+	if client == nil {
+		return editor
+	}
+	config.Channel, config.Logger = cmp.Or(config.Channel, DefaultChannel), cmp.Or(config.Logger, slog.Default())
+	return &announcingOverrides{editor, announcer{client, config}}
 }
 
 // announcer announces changes.
@@ -90,17 +102,17 @@ func (a *announcing) Delete(ctx context.Context, id string, change rules.Change)
 	return revision, err
 }
 
-// announcingOverrides is an editor that announces changes of overrides too.
+// announcingOverrides announces changes of overrides.
 type announcingOverrides struct {
-	*announcing
 	rules.OverrideEditor
+	announcer announcer
 }
 
 // PutOverrides implements [rules.OverrideEditor].
 func (a *announcingOverrides) PutOverrides(ctx context.Context, ruleSet string, changes []rules.Override) (int64, error) {
 	revision, err := a.OverrideEditor.PutOverrides(ctx, ruleSet, changes)
 	if mayBeMade(err) {
-		a.announce(ctx, ruleSet, 0)
+		a.announcer.announce(ctx, ruleSet, 0)
 	}
 	return revision, err
 }

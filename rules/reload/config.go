@@ -85,6 +85,9 @@ type Config struct {
 	// Overrides are those of the engine ([fluxgate.WithOverrides]), which are kept up to date
 	// if the source has some. Nil means that none are read.
 	Overrides *fluxgate.Overrides
+	// OverrideSource is where overrides are read, if not from the source of the rules. See
+	// package rules/overridestore.
+	OverrideSource rules.Overrides
 
 	// ResetBuckets is the store in which the buckets of a rule set are reset
 	// when a new version of it is loaded. A shared store resets once for all

@@ -26,8 +26,11 @@ func (r *Reloader) UseOverrides(ctx context.Context, overrides *fluxgate.Overrid
 // readOverrides reads the overrides of rule sets that have changed, for a version of the rule
 // set. Nil means those in effect. Errors are in the status.
 func (r *Reloader) readOverrides(ctx context.Context, sets []*ruleSet, version *fluxgate.Compiled) {
-	source, ok := r.source.(rules.Overrides)
-	if !ok || r.overrides.Load() == nil || len(sets) == 0 {
+	source := r.config.OverrideSource
+	if source == nil {
+		source, _ = r.source.(rules.Overrides)
+	}
+	if source == nil || r.overrides.Load() == nil || len(sets) == 0 {
 		return
 	}
 	said := r.newLines()
