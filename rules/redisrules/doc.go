@@ -36,6 +36,15 @@
 //	override-list:RULESET    zset  end and override 0
 //	override-tokens:RULESET  zset  token            the revision after the change
 //
+// [Overrides] without rules have three more:
+//
+//	key                type  field               value
+//	override-record    hash  id, epoch           which data it is: see rules.SharedOverrides
+//	override-restored  hash  rule set            highest revision of a copy that was restored
+//	override-waiting   hash  rule set/rule       since when the rule, or the rule set, is missing
+//
+// They also read the salt in the fleet state of redisstore, to recognise the copy of another fleet.
+//
 // A line of history is three or more lines of text:
 //
 //	7 put 1767225600000000 GZ4MWTTKUBFGQ2CGE7Z6RIIYUC
