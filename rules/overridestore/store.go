@@ -77,6 +77,7 @@ type Store struct {
 	// current is the record that the shared data had last.
 	current rules.OverrideRecord
 	waiting waiting
+	seen    map[string]seenRules
 	// restored is how many overrides this server has merged, and when it did so last.
 	restored   int
 	restoredAt time.Time
@@ -99,7 +100,7 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	}
 	config.Interval, config.FirstWait = cmp.Or(config.Interval, 15*time.Second), cmp.Or(config.FirstWait, time.Second)
 	config.Logger = cmp.Or(config.Logger, slog.Default())
-	s := &Store{config: config, work: background.New(ctx), wake: make(chan struct{}, 1), alone: alone}
+	s := &Store{config: config, work: background.New(ctx), wake: make(chan struct{}, 1), alone: alone, seen: map[string]seenRules{}}
 	if config.Folder != "" {
 		if err := os.MkdirAll(config.Folder, 0o700); err != nil {
 			return nil, fmt.Errorf("overrides: creating the folder for copies: %w", err)

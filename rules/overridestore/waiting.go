@@ -2,7 +2,6 @@ package overridestore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -28,22 +27,31 @@ func (w *waiting) names() rules.WaitingRules {
 // look looks for the rules of overrides. What it finds is noted at the next comparison.
 func (s *Store) look(ctx context.Context, found *rules.OverrideState) {
 	next := waiting{missing: map[string]bool{}, back: map[string]bool{}, since: map[string]time.Time{}}
+	heads, err := s.config.Rules.Revisions(ctx, slices.Collect(maps.Keys(found.Revisions)))
+	if err != nil {
+		return // it is not known what the rules are
+	}
 	for id := range found.Revisions {
-		version, err := s.config.Rules.Load(ctx, id)
+		head, known := heads[id]
 		switch {
-		case errors.Is(err, rules.ErrNotFound):
+		case !known || head.Deleted:
+			delete(s.seen, id)
 			if s.exist(ctx, id, "", found.Now) {
 				next.missing[id] = true
 			} else {
 				next.back[id] = true
 			}
 			continue
-		case err != nil || version.RuleSet == nil:
-			continue // it is not known what the rules are
+		case s.seen[id].set == nil || s.seen[id].head != head:
+			version, err := s.config.Rules.Load(ctx, id)
+			if err != nil || version.RuleSet == nil {
+				continue
+			}
+			s.seen[id] = seenRules{head, version.RuleSet}
 		}
 		next.back[id] = true
 		for rule := range s.rulesOf(id) {
-			_, there := version.RuleSet.Rule(rule)
+			_, there := s.seen[id].set.Rule(rule)
 			if name := id + "/" + rule; there {
 				next.back[name] = true
 			} else {
@@ -66,6 +74,12 @@ func (s *Store) look(ctx context.Context, found *rules.OverrideState) {
 	maps.DeleteFunc(next.back, func(name string, _ bool) bool { _, noted := found.Waiting[name]; return !noted })
 	maps.DeleteFunc(next.missing, func(name string, _ bool) bool { _, noted := found.Waiting[name]; return noted })
 	s.waiting = next
+}
+
+// seenRules is a rule set when it was last loaded.
+type seenRules struct {
+	head rules.Head
+	set  *rules.Set
 }
 
 // rulesOf returns the rules that have, or had, overrides in a rule set.
