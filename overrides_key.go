@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/fluxgate/fluxgate/internal/keyfield"
+	"github.com/fluxgate/fluxgate/internal/match"
 	"github.com/fluxgate/fluxgate/internal/printable"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/store"
@@ -74,9 +76,46 @@ func secretOf(f keyfield.Field, req *Request) string {
 		return req.APIKey
 	case keyfield.Attribute:
 		return req.Attributes[f.Name]
+	case keyfield.DescriptorEntry:
+		return entryOf(f, req)
 	default:
 		return headerOf(f, req)
 	}
+}
+
+// entryOf returns the value of the entry of a descriptor that counts, or an empty string.
+func entryOf(f keyfield.Field, req *Request) string {
+	for i := range req.Descriptor {
+		if req.Descriptor[i].Key == f.Name {
+			return req.Descriptor[i].Value
+		}
+	}
+	return ""
+}
+
+// parseDescriptor reads all entries of a descriptor, such as client=acme&plan=gold, and writes them
+// again. Special characters are encoded as in the query of a URL.
+func parseDescriptor(text string) (entries []DescriptorEntry, normal string, err error) {
+	var again strings.Builder
+	for pair := range strings.SplitSeq(text, "&") {
+		key, value, _ := strings.Cut(pair, "=")
+		var e DescriptorEntry
+		var wrongKey, wrongValue error
+		e.Key, wrongKey = url.QueryUnescape(key)
+		e.Value, wrongValue = url.QueryUnescape(value)
+		if wrongKey != nil || wrongValue != nil || e.Key == "" || len(entries) == match.MaxDescriptor {
+			return nil, "", fmt.Errorf("the descriptor of an identity must have 1 to %d entries, as in client=acme&plan=gold", match.MaxDescriptor)
+		}
+		if (keyfield.Field{Kind: keyfield.DescriptorEntry, Name: e.Key}).Secret() {
+			return nil, "", fmt.Errorf("the entry %s of the descriptor may be a secret: such a descriptor can have no overrides", printable.Quote(e.Key))
+		}
+		if len(entries) > 0 {
+			again.WriteByte('&')
+		}
+		again.WriteString(url.QueryEscape(e.Key) + "=" + url.QueryEscape(e.Value))
+		entries = append(entries, e)
+	}
+	return entries, again.String(), nil
 }
 
 // digestOf returns the digest of a secret of a request.
@@ -148,6 +187,14 @@ func (k *keyer) requestOf(fields []keyfield.Field, identity map[string]string) (
 			req.Headers[f.Name] = []string{value}
 		case keyfield.Attribute:
 			req.Attributes[f.Name] = value
+		case keyfield.DescriptorEntry:
+			req.Descriptor = append(req.Descriptor, DescriptorEntry{Key: f.Name, Value: value})
+		case keyfield.Descriptor:
+			entries, again, err := parseDescriptor(value)
+			if err != nil {
+				return nil, nil, err
+			}
+			req.Descriptor, value = append(req.Descriptor, entries...), again
 		default:
 			return nil, nil, fmt.Errorf("a rule that counts by %s can have no overrides", f)
 		}

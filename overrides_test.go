@@ -196,6 +196,23 @@ func TestOverrides_Identities(t *testing.T) {
 			rules.Rule{Scope: rules.ScopeCustom, KeyFields: []string{"attr:tenant"}}, map[string]string{"attr:tenant": "acme"},
 			fluxgate.Request{Attributes: map[string]string{"tenant": "acme"}}, fluxgate.Request{Attributes: map[string]string{"tenant": "acme "}},
 		},
+		"an entry of a descriptor": {
+			rules.Rule{Scope: rules.ScopeComposite, KeyFields: []string{"descriptor:client"}}, map[string]string{"descriptor:client": "acme=1&x"},
+			described("plan", "gold", "client", "acme=1&x", "client", "other"), described("plan", "gold", "client", "other", "client", "acme=1&x"),
+		},
+		"entries of a descriptor, and a user": {
+			rules.Rule{Scope: rules.ScopeComposite, KeyFields: []string{"descriptor:plan", "userId", "descriptor:client"}},
+			map[string]string{"descriptor:client": "acme", "descriptor:plan": "gold", "userId": "ada"},
+			withUser("ada", described("client", "acme", "plan", "gold")), withUser("ada", described("client", "gold", "plan", "acme")),
+		},
+		"a whole descriptor": {
+			rules.Rule{Scope: rules.ScopeComposite, KeyFields: []string{"descriptor"}}, map[string]string{"descriptor": "client=a%26b+c&plan=gold"},
+			described("client", "a&b c", "plan", "gold"), described("plan", "gold", "client", "a&b c"),
+		},
+		"a secret entry of a descriptor": {
+			rules.Rule{Scope: rules.ScopeComposite, KeyFields: []string{"descriptor:api_key"}}, map[string]string{"descriptor:api_key": "k"},
+			described("api_key", "k"), described("api_key", "other"),
+		},
 		"several parts": {
 			rules.Rule{Scope: rules.ScopeComposite, IgnoreCase: true, KeyFields: []string{"userId", "method", "path", "header:x-plan", "apiKey"}},
 			map[string]string{"apiKey": "k", "userId": "a|b", "method": "head", "path": "/A/../b", "header:x-plan": "gold"},
@@ -231,9 +248,22 @@ func TestOverrides_Identities(t *testing.T) {
 	}
 }
 
+// described is a request with a descriptor of keys and values.
+func described(pairs ...string) (req fluxgate.Request) {
+	for i := 0; i < len(pairs); i += 2 {
+		req.Descriptor = append(req.Descriptor, fluxgate.DescriptorEntry{Key: pairs[i], Value: pairs[i+1]})
+	}
+	return req
+}
+
+func withUser(user string, req fluxgate.Request) fluxgate.Request {
+	req.UserID = user
+	return req
+}
+
 func TestOverrides_Refused(t *testing.T) {
 	composite := rules.Rule{ID: "standard", Scope: rules.ScopeComposite, KeyFields: []string{"userId", "ip"}, Bands: []rules.Band{rules.PerHour(10)}}
-	descriptor := rules.Rule{ID: "descriptor", Scope: rules.ScopeComposite, KeyFields: []string{"descriptor:user"}, Bands: []rules.Band{rules.PerHour(10)}}
+	descriptor := rules.Rule{ID: "descriptor", Scope: rules.ScopeComposite, KeyFields: []string{"descriptor"}, Bands: []rules.Band{rules.PerHour(10)}}
 	deny := rules.Rule{ID: "deny", Action: rules.ActionDeny}
 	o := newOverridden(t, composite, descriptor, deny)
 	both := map[string]string{"userId": "a", "ip": "192.0.2.1"}
@@ -245,7 +275,11 @@ func TestOverrides_Refused(t *testing.T) {
 		"no limit":            {rules.Override{RuleID: "deny", Times: 1}, "does not limit"},
 		"a missing part":      {rules.Override{RuleID: "standard", Identity: map[string]string{"userId": "a"}, Times: 1}, "has no ip"},
 		"another part":        {rules.Override{RuleID: "standard", Identity: map[string]string{"userId": "a", "ip": "192.0.2.1", "path": "/"}, Times: 1}, "other parts"},
-		"a descriptor":        {rules.Override{RuleID: "descriptor", Identity: map[string]string{"descriptor:user": "a"}, Times: 1}, "can have no overrides"},
+		"another entry":       {rules.Override{RuleID: "descriptor", Identity: map[string]string{"descriptor:user": "a"}, Times: 1}, "has no descriptor"},
+		"no entries":          {rules.Override{RuleID: "descriptor", Identity: map[string]string{"descriptor": "&"}, Times: 1}, "1 to 16 entries"},
+		"17 entries":          {rules.Override{RuleID: "descriptor", Identity: map[string]string{"descriptor": strings.Repeat("a=b&", 16) + "a=b"}, Times: 1}, "1 to 16 entries"},
+		"not encoded":         {rules.Override{RuleID: "descriptor", Identity: map[string]string{"descriptor": "a=%zz"}, Times: 1}, "1 to 16 entries"},
+		"a secret entry":      {rules.Override{RuleID: "descriptor", Identity: map[string]string{"descriptor": "a=b&password=x"}, Times: 1}, "may be a secret"},
 		"no address":          {rules.Override{RuleID: "standard", Identity: map[string]string{"userId": "a", "ip": "there"}, Times: 1}, "an address"},
 		"a larger network":    {rules.Override{RuleID: "standard", Identity: map[string]string{"userId": "a", "ip": "2001:db8::/48"}, Times: 1}, "/64"},
 		"an IPv4 network":     {rules.Override{RuleID: "standard", Identity: map[string]string{"userId": "a", "ip": "192.0.2.0/24"}, Times: 1}, "an address"},

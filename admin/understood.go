@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fluxgate/fluxgate/internal/keyfield"
 	"github.com/fluxgate/fluxgate/rules"
 )
 
@@ -34,7 +35,20 @@ func (d *Direct) checkAppliedByAll(ctx context.Context, changes []rules.Override
 	if d.OverrideEditor != nil {
 		needs = append(needs, rules.FeatureSharedOverrides)
 	}
+	if slices.ContainsFunc(changes, ofDescriptor) {
+		needs = append(needs, rules.FeatureDescriptorOverrides)
+	}
 	return d.understood(ctx, needs, "it would not apply them: upgrade it first")
+}
+
+// ofDescriptor reports whether an override is for a descriptor, or a part of one.
+func ofDescriptor(o rules.Override) bool {
+	for name := range o.Identity {
+		if f, ok := keyfield.Parse(name); ok && (f.Kind == keyfield.Descriptor || f.Kind == keyfield.DescriptorEntry) {
+			return true
+		}
+	}
+	return false
 }
 
 // understood returns an error if a server does not understand what a change needs.

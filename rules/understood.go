@@ -13,12 +13,14 @@ const (
 	// come from a read-only source: see [SharedOverrides].
 	FeatureOverrides       = "overrides"
 	FeatureSharedOverrides = "shared-overrides"
+	// FeatureDescriptorOverrides is needed by overrides for descriptors.
+	FeatureDescriptorOverrides = "descriptor-overrides"
 )
 
 // Understood returns what this version understands and another may not. Servers report it, so
 // that nothing is written that a part of the fleet cannot read.
 func Understood() []string {
-	return append(kinds(), featureUntil, featureWarnAt, FeatureOverrides, FeatureSharedOverrides)
+	return append(kinds(), featureUntil, featureWarnAt, FeatureOverrides, FeatureSharedOverrides, FeatureDescriptorOverrides)
 }
 
 func kinds() []string {

@@ -70,10 +70,10 @@ func Parse(s string) (f Field, ok bool) {
 	return Field{}, false
 }
 
-// Secret reports whether the values are credentials: API keys, and headers and attributes
-// whose names suggest it.
+// Secret reports whether the values are credentials: API keys, and headers, attributes and entries
+// of descriptors whose names suggest it.
 func (f Field) Secret() bool {
-	return f.Kind == APIKey || (f.Kind == Header || f.Kind == Attribute) && secret.IsName(f.Name)
+	return f.Kind == APIKey || (f.Kind == Header || f.Kind == Attribute || f.Kind == DescriptorEntry) && secret.IsName(f.Name)
 }
 
 // String returns the field as rules name it.
