@@ -55,7 +55,7 @@ func NewRuleWarnings(set *rules.Set) (list []RuleWarning) {
 // Who is the identity of the caller.
 type Who struct {
 	Name     string   `json:"name" doc:"The name in the audit and histories."`
-	Roles    []string `json:"roles" nullable:"false" doc:"The roles of the caller: check, read, write, identities."`
+	Roles    []string `json:"roles" nullable:"false" doc:"The roles of the caller: check, read, write, identities, support."`
 	RuleSets []string `json:"ruleSets,omitempty" nullable:"false" doc:"The rule sets that the roles are for; absent: all."`
 	// DefaultRuleSet and ReadOnly describe the server.
 	DefaultRuleSet string `json:"defaultRuleSet,omitempty" doc:"The rule set of requests that name none."`

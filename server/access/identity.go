@@ -34,7 +34,7 @@ func newIdentity(name string, roles []config.Role, ruleSets []string) *Identity 
 	for _, r := range roles {
 		i.roles[r] = true
 		if r == config.RoleWrite {
-			i.roles[config.RoleRead], i.roles[config.RoleCheck] = true, true
+			i.roles[config.RoleRead], i.roles[config.RoleCheck], i.roles[config.RoleSupport] = true, true, true
 		}
 	}
 	if len(ruleSets) > 0 {

@@ -10,7 +10,7 @@ import (
 const whoami = "whoami"
 
 func (a *API) registerAbout() {
-	answer(a, a.get("/v1/whoami", whoami, tagAbout, "Show the identity of the caller"), a.whoami)
+	answer(a, orSupport(a.get("/v1/whoami", whoami, tagAbout, "Show the identity of the caller")), a.whoami)
 }
 
 func (a *API) whoami(ctx context.Context, _ *struct{}) (*admin.Who, error) {

@@ -42,25 +42,29 @@ func operations(t *testing.T, r *rig) []operation {
 	return all
 }
 
-// role returns the role that an operation needs in every security scheme.
-func (op *operation) role(t *testing.T) config.Role {
+// roles returns the roles that may call an operation, which are the same in every security scheme.
+func (op *operation) roles(t *testing.T) []config.Role {
 	t.Helper()
-	var role string
+	found := map[string][]config.Role{}
 	for _, way := range op.Security {
 		if len(way) != 1 {
 			t.Fatalf("%s: %v is not one scheme", op.ID, way)
 		}
-		for _, roles := range way {
-			if len(roles) != 1 || role != "" && roles[0] != role {
-				t.Fatalf("%s needs the roles %v, want the same one in all schemes", op.ID, op.Security)
+		for scheme, roles := range way {
+			if len(roles) != 1 || !slices.Contains(config.Roles, config.Role(roles[0])) {
+				t.Fatalf("%s needs the roles %v, want one", op.ID, op.Security)
 			}
-			role = roles[0]
+			found[scheme] = append(found[scheme], config.Role(roles[0]))
 		}
 	}
-	if !slices.Contains(config.Roles, config.Role(role)) {
-		t.Fatalf("%s needs no role: %v", op.ID, op.Security)
+	if len(found) != 2 || !slices.Equal(found["bearer"], found["certificate"]) {
+		t.Fatalf("%s needs the roles %v, want the same in all schemes", op.ID, op.Security)
 	}
-	return config.Role(role)
+	support := []string{"whoami", "callers", "list-overrides", "get-override", "put-overrides", "delete-override"}
+	if got := slices.Contains(found["bearer"], config.RoleSupport); got != slices.Contains(support, op.ID) {
+		t.Errorf("%s may be called with the role support: %v", op.ID, got)
+	}
+	return found["bearer"]
 }
 
 // identity is a caller of the test.
@@ -71,13 +75,13 @@ type identity struct {
 	ruleSets []string      // nil means all
 }
 
-// verdict returns the expected status of an operation that needs a role on a rule set,
+// verdict returns the expected status of an operation that needs one of some roles on a rule set,
 // 0 for any.
-func (s *identity) verdict(role config.Role, ruleSet string) int {
+func (s *identity) verdict(roles []config.Role, ruleSet string) int {
 	switch {
 	case !s.known:
 		return http.StatusUnauthorized
-	case !slices.Contains(s.roles, role), ruleSet != "" && s.ruleSets != nil && !slices.Contains(s.ruleSets, ruleSet):
+	case !slices.ContainsFunc(roles, func(r config.Role) bool { return slices.Contains(s.roles, r) }), ruleSet != "" && s.ruleSets != nil && !slices.Contains(s.ruleSets, ruleSet):
 		return http.StatusForbidden
 	}
 	return 0 // permitted
@@ -90,7 +94,7 @@ func TestAccess_Roles(t *testing.T) {
 		s.server.Auth.OIDC = config.OIDC{Issuer: config.URI(issuer.URL), Audience: accesstest.Audience, NameClaim: "sub", RolesClaim: "roles", RuleSetsClaim: ""}
 	}
 	check, read := []config.Role{config.RoleCheck}, []config.Role{config.RoleRead}
-	write := []config.Role{config.RoleRead, config.RoleWrite}
+	write := []config.Role{config.RoleRead, config.RoleWrite, config.RoleSupport}
 	claims := map[string]any{"roles": []string{"read", "write"}}
 	people := map[string]identity{
 		"anonymous":                      {},
@@ -102,6 +106,7 @@ func TestAccess_Roles(t *testing.T) {
 		"OIDC, check":                    {issuer.Token(map[string]any{"roles": []string{"check"}}), true, check, nil},
 		"OIDC, read":                     {issuer.Token(map[string]any{"roles": []string{"read"}}), true, read, nil},
 		"OIDC, write":                    {issuer.Token(map[string]any{"roles": []string{"write"}}), true, write, nil},
+		"OIDC, support":                  {issuer.Token(map[string]any{"roles": []string{"support"}}), true, []config.Role{config.RoleSupport}, nil},
 		"OIDC, no role":                  {issuer.Token(nil), true, nil, nil},
 		"OIDC, expired":                  {token: issuer.Expired(claims)},
 		"OIDC, invalid signature":        {token: issuer.Forged(claims)},
@@ -112,7 +117,7 @@ func TestAccess_Roles(t *testing.T) {
 	asked := 0
 	for _, op := range operations(t, start(t, withIssuer)) {
 		r := start(t, withIssuer) // an audit has at most a hundred attempts of unauthenticated callers in a minute
-		role := op.role(t)
+		roles := op.roles(t)
 		for name, who := range people {
 			for _, ruleSet := range []string{"mine", "yours"} {
 				path := strings.NewReplacer("{ruleSet}", ruleSet, "{rule}", "rule", "{revision}", "1").Replace(op.path)
@@ -130,7 +135,7 @@ func TestAccess_Roles(t *testing.T) {
 				}
 				before := len(r.records(t))
 				got := r.send(t, op.method, path, body, header...)
-				want := who.verdict(role, about)
+				want := who.verdict(roles, about)
 				asked++
 				switch {
 				case want != 0 && got.status != want:

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"slices"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -29,7 +30,8 @@ func write(header http.Header, status func(int), body io.Writer, p *admin.Proble
 func (a *API) admit(ctx huma.Context, next func(huma.Context)) {
 	request, _ := humago.Unwrap(ctx)
 	op, caller := ctx.Operation(), callerOf(ctx.Context())
-	role := roleOf(op)
+	roles := rolesOf(op)
+	changes := slices.Contains(roles, config.RoleWrite) || len(roles) == 1 && roles[0] == config.RoleSupport
 	attempt := &attempt{request: request, record: &audit.Record{
 		Who:       audit.Unauthenticated,
 		From:      a.config.Clients.Addr(request).String(),
@@ -40,7 +42,7 @@ func (a *API) admit(ctx huma.Context, next func(huma.Context)) {
 	if caller.who != nil {
 		attempt.record.Who = caller.who.Name
 	}
-	problem := a.refusal(ctx, request, caller, role, attempt.record.RuleSet)
+	problem := a.refusal(ctx, request, caller, roles, changes, attempt.record.RuleSet)
 	if problem != nil {
 		if op.OperationID == whoami && request.Header.Get("Authorization") == "" {
 			writeProblem(ctx, problem) // the console finds out so whether it needs a token
@@ -55,7 +57,7 @@ func (a *API) admit(ctx huma.Context, next func(huma.Context)) {
 		ctx.SetHeader("Retry-After", "1")
 		problem = admin.NewProblem(http.StatusServiceUnavailable, admin.KindLimited,
 			"The server is busy with other requests, perhaps of the same caller. Nothing was done: try again.")
-		if role == config.RoleWrite {
+		if changes {
 			a.refuse(ctx, attempt, problem)
 		} else {
 			writeProblem(ctx, problem)
@@ -65,7 +67,7 @@ func (a *API) admit(ctx huma.Context, next func(huma.Context)) {
 	defer release()
 	within, cancel := context.WithTimeout(ctx.Context(), timeout)
 	defer cancel()
-	if role == config.RoleWrite {
+	if changes {
 		defer func() {
 			failure := recover()
 			if failure != nil {
@@ -87,20 +89,24 @@ func named(ctx huma.Context, parameter string) string {
 }
 
 // refusal returns why an operation is refused, or nil.
-func (a *API) refusal(ctx huma.Context, r *http.Request, caller caller, role config.Role, ruleSet string) *admin.Problem {
+func (a *API) refusal(ctx huma.Context, r *http.Request, caller caller, roles []config.Role, changes bool, ruleSet string) *admin.Problem {
 	forbidden := func(detail string) *admin.Problem {
 		return admin.NewProblem(http.StatusForbidden, admin.KindAccess, detail)
+	}
+	has := func(role config.Role) bool { return caller.who.MayAny(role) }
+	if ruleSet != "" {
+		has = func(role config.Role) bool { return caller.who.May(role, ruleSet) }
 	}
 	switch {
 	case caller.err != nil:
 		return a.unauthenticated(ctx, r, caller.err)
-	case role == "":
+	case len(roles) == 0:
 		return forbidden("The operation is not available to any role.")
-	case ruleSet == "" && !caller.who.MayAny(role):
-		return forbidden(caller.who.Name + " does not have the role " + string(role) + ".")
-	case ruleSet != "" && !caller.who.May(role, ruleSet):
-		return forbidden(caller.who.Name + " does not have the role " + string(role) + " on rule set " + ruleSet + ".")
-	case role == config.RoleWrite && a.config.Audit.Broken() != nil:
+	case ruleSet == "" && !slices.ContainsFunc(roles, has):
+		return forbidden(caller.who.Name + " does not have the role " + string(roles[0]) + ".")
+	case ruleSet != "" && !slices.ContainsFunc(roles, has):
+		return forbidden(caller.who.Name + " does not have the role " + string(roles[0]) + " on rule set " + ruleSet + ".")
+	case changes && a.config.Audit.Broken() != nil:
 		// The record of this attempt tries to write the audit again.
 		return admin.NewProblem(http.StatusServiceUnavailable, admin.KindUnavailable,
 			"Changes are rejected while the audit file cannot be written: see the server's log. Try again later.")
@@ -142,15 +148,15 @@ func writeProblem(ctx huma.Context, p *admin.Problem) {
 	write(w.Header(), ctx.SetStatus, w, p)
 }
 
-// roleOf returns the role that an operation needs. An operation without one is
+// rolesOf returns the roles that may call an operation. An operation without one is
 // refused to all callers.
-func roleOf(op *huma.Operation) config.Role {
+func rolesOf(op *huma.Operation) (roles []config.Role) {
 	for _, requirement := range op.Security {
-		if roles := requirement[schemeBearer]; len(roles) == 1 {
-			return config.Role(roles[0])
+		if needed := requirement[schemeBearer]; len(needed) == 1 {
+			roles = append(roles, config.Role(needed[0]))
 		}
 	}
-	return ""
+	return roles
 }
 
 // attempt is an operation in progress, for the audit.

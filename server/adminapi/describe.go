@@ -108,7 +108,7 @@ func plainProblems(ctx huma.Context, _ string, v any) (any, error) {
 func (a *API) operation(role config.Role, method, path, id, tag, summary string, errors ...int) huma.Operation {
 	op := huma.Operation{
 		OperationID: id, Method: method, Path: path, Tags: []string{tag}, Summary: summary,
-		Security:     []map[string][]string{{schemeBearer: {string(role)}}, {schemeCertificate: {string(role)}}},
+		Security:     needs(role),
 		MaxBodyBytes: 64 << 10, BodyReadTimeout: a.config.BodyTimeout,
 		Responses: map[string]*huma.Response{},
 	}
@@ -121,6 +121,16 @@ func (a *API) operation(role config.Role, method, path, id, tag, summary string,
 			Content:     map[string]*huma.MediaType{"application/problem+json": {Schema: problem}},
 		}
 	}
+	return op
+}
+
+func needs(role config.Role) []map[string][]string {
+	return []map[string][]string{{schemeBearer: {string(role)}}, {schemeCertificate: {string(role)}}}
+}
+
+// orSupport permits an operation to the role support too.
+func orSupport(op huma.Operation) huma.Operation {
+	op.Security = append(op.Security, needs(config.RoleSupport)...)
 	return op
 }
 

@@ -18,8 +18,8 @@ func (a *API) registerInsight() {
 		"Show the current request rates, in total and by rule"), a.live)
 	answer(a, a.get("/v1/fleet", "fleet", tagInsight,
 		"Show the servers that share Redis"), a.fleet)
-	answer(a, a.get("/v1/callers", "callers", tagInsight,
-		"Show the callers that are limited most, or allowed most; the role identities shows who they are"), a.callers)
+	answer(a, orSupport(a.get("/v1/callers", "callers", tagInsight,
+		"Show the callers that are limited most, or allowed most; the role identities shows who they are")), a.callers)
 }
 
 // viewOf returns what the caller may see.
@@ -44,7 +44,11 @@ func (a *API) callers(ctx context.Context, in *insight.CallersQuery) (*admin.Cal
 	if in.Rule != "" && in.RuleSet == "" {
 		return nil, invalidAt("query.rule", "needs ruleSet")
 	}
-	return a.config.Insight.Callers(ctx, *in, viewOf(ctx)), nil
+	view, who := viewOf(ctx), callerOf(ctx).who
+	view.All = view.All || who.MayAll(config.RoleSupport)
+	read := view.RuleSet
+	view.RuleSet = func(id string) bool { return read(id) || who.May(config.RoleSupport, id) }
+	return a.config.Insight.Callers(ctx, *in, view), nil
 }
 
 func (a *API) warnings(ctx context.Context, in *struct {

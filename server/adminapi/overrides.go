@@ -15,12 +15,12 @@ import (
 
 func (a *API) registerOverrides() {
 	const all, one = "/v1/rule-sets/{ruleSet}/overrides", "/v1/rule-sets/{ruleSet}/overrides/{override}"
-	answer(a, a.get(all, "list-overrides", tagOverrides, "List the overrides of a rule set"), a.listOverrides)
-	answer(a, a.get(one, "get-override", tagOverrides, "Read an override", http.StatusNotFound), a.getOverride)
-	put := a.documented(config.RoleWrite, http.MethodPut, all, "put-overrides", "Write, replace and delete overrides")
+	answer(a, orSupport(a.get(all, "list-overrides", tagOverrides, "List the overrides of a rule set")), a.listOverrides)
+	answer(a, orSupport(a.get(one, "get-override", tagOverrides, "Read an override", http.StatusNotFound)), a.getOverride)
+	put := a.documented(config.RoleSupport, http.MethodPut, all, "put-overrides", "Write, replace and delete overrides")
 	put.Tags = []string{tagOverrides}
 	answer(a, put, a.putOverrides)
-	answer(a, a.operation(config.RoleWrite, http.MethodDelete, one, "delete-override", tagOverrides,
+	answer(a, a.operation(config.RoleSupport, http.MethodDelete, one, "delete-override", tagOverrides,
 		"Delete an override", http.StatusNotFound, http.StatusConflict), a.deleteOverride)
 }
 

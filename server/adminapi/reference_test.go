@@ -117,8 +117,17 @@ func (doc *reference) render(t *testing.T) string {
 	return b.String()
 }
 
+// roles are those that may call the operation.
+func (op *referenceOperation) roles() string {
+	var roles []string
+	for _, need := range op.Security {
+		roles = append(roles, need["bearer"]...)
+	}
+	return strings.Join(roles, "** or **")
+}
+
 func (op *referenceOperation) render(b *strings.Builder, method, path string) {
-	fmt.Fprintf(b, "\n### %s\n\n`%s %s`\n\n%s. Role: **%s**.\n", op.OperationID, method, path, op.Summary, op.Security[0]["bearer"][0])
+	fmt.Fprintf(b, "\n### %s\n\n`%s %s`\n\n%s. Role: **%s**.\n", op.OperationID, method, path, op.Summary, op.roles())
 	if len(op.Parameters) > 0 {
 		b.WriteString("\n| parameter | in | type | |\n|---|---|---|---|\n")
 		for _, p := range op.Parameters {

@@ -36,7 +36,7 @@ var changeErrors = []int{
 // decoder reads.
 func (a *API) documented(role config.Role, method, path, id, summary string) huma.Operation {
 	errors := changeErrors
-	if role != config.RoleWrite {
+	if role == config.RoleRead {
 		errors = nil
 	}
 	op := a.operation(role, method, path, id, tagRuleSets, summary, append(errors, http.StatusRequestEntityTooLarge)...)

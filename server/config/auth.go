@@ -19,17 +19,19 @@ type Auth struct {
 // Role is a permission of a caller.
 type Role string
 
-// The roles. write includes read and check. With read and identities, /v1/callers shows who the
+// The roles. write includes read, check and support. support reads callers and overrides, writes
+// overrides, and nothing else. With read or support, and identities, /v1/callers shows who the
 // callers are.
 const (
 	RoleCheck      Role = "check"
 	RoleRead       Role = "read"
 	RoleWrite      Role = "write"
 	RoleIdentities Role = "identities"
+	RoleSupport    Role = "support"
 )
 
 // Roles are all roles.
-var Roles = []Role{RoleCheck, RoleRead, RoleWrite, RoleIdentities}
+var Roles = []Role{RoleCheck, RoleRead, RoleWrite, RoleIdentities, RoleSupport}
 
 // Token is a bearer token that is accepted, known by its hash.
 type Token struct {
@@ -37,9 +39,10 @@ type Token struct {
 	Name string `key:"name" is:"id" required:"yes" unique:"yes"`
 	// SHA256 is the token's hash in 64 hexadecimal digits, as sha256sum prints it.
 	SHA256 Hash `key:"sha256" is:"sha256" required:"yes" unique:"yes"`
-	// Roles are the roles of its owner. write includes read and check. identities shows, beside
-	// read, who the callers are that are limited.
-	Roles []Role `key:"roles" oneof:"check read write identities" required:"yes"`
+	// Roles are the roles of its owner. write includes read, check and support. support reads
+	// callers and writes overrides, and nothing else. identities shows, beside read or support,
+	// who the callers are that are limited.
+	Roles []Role `key:"roles" oneof:"check read write identities support" required:"yes"`
 	// RuleSets are the ids of the rule sets that the roles are for. An empty list
 	// means all.
 	RuleSets []string `key:"rule-sets" is:"rule-set"`
@@ -53,9 +56,10 @@ type Certificate struct {
 	// (URI, DNS or email), or with its common name if it has none. If several
 	// entries match a certificate, the first one applies.
 	Subject string `key:"subject" is:"subject" required:"yes" unique:"yes"`
-	// Roles are the roles of its owner. write includes read and check. identities shows, beside
-	// read, who the callers are that are limited.
-	Roles []Role `key:"roles" oneof:"check read write identities" required:"yes"`
+	// Roles are the roles of its owner. write includes read, check and support. support reads
+	// callers and writes overrides, and nothing else. identities shows, beside read or support,
+	// who the callers are that are limited.
+	Roles []Role `key:"roles" oneof:"check read write identities support" required:"yes"`
 	// RuleSets are the ids of the rule sets that the roles are for. An empty list
 	// means all.
 	RuleSets []string `key:"rule-sets" is:"rule-set"`
@@ -76,7 +80,7 @@ type OIDC struct {
 	// RolesClaim is the claim that lists a caller's roles. Dots separate nested
 	// claims, as in realm_access.roles.
 	RolesClaim string `key:"roles-claim" default:"roles" required:"yes"`
-	// RolePrefix is the prefix of check, read, write and identities in that
+	// RolePrefix is the prefix of check, read, write, identities and support in that
 	// claim. Other values are ignored.
 	RolePrefix string `key:"role-prefix" default:"fluxgate-"`
 	// RuleSetsClaim is the claim that lists the ids of the rule sets that a

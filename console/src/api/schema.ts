@@ -1387,7 +1387,7 @@ export interface components {
             name: string;
             /** @description The rules are in files and cannot be changed through the API. */
             readOnly?: boolean;
-            /** @description The roles of the caller: check, read, write, identities. */
+            /** @description The roles of the caller: check, read, write, identities, support. */
             roles: string[];
             /** @description The rule sets that the roles are for; absent: all. */
             ruleSets?: string[];
