@@ -80,7 +80,7 @@ func TestLimit_Address(t *testing.T) {
 	var who admin.Who
 	got := r.send(t, http.MethodGet, "/v1/whoami", "", "Authorization", "").want(t, http.StatusOK)
 	got.into(t, &who)
-	if who.Name != "anonymous" || fmt.Sprint(who.Roles) != "[check read write identities]" || got.header.Get("X-RateLimit-Limit") != "30" {
+	if who.Name != "anonymous" || fmt.Sprint(who.Roles) != "[check read write identities support]" || got.header.Get("X-RateLimit-Limit") != "30" {
 		t.Errorf("the caller is %+v with a limit of %s", who, got.header.Get("X-RateLimit-Limit"))
 	}
 }
