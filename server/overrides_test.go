@@ -18,6 +18,7 @@ type overriding struct {
 	file    string
 	copies  []string
 	servers []*running
+	token   string // of a gateway
 }
 
 // settings are those of a server.
@@ -48,7 +49,7 @@ func (f *overriding) await(what, request string, want int) {
 	f.Helper()
 	for i, r := range f.servers {
 		testenv.Eventually(f, fmt.Sprintf("%s: server %d has the limit %d for %s", what, i, want, request), func() bool {
-			a := r.do(f, http.MethodPost, "/v1/check", request)
+			a := r.as(f, f.token, http.MethodPost, r.url+"/v1/check", request, nil)
 			return a.status == http.StatusOK && a.object(f)["limit"] == float64(want)
 		})
 	}
@@ -150,4 +151,83 @@ func TestOverrides_WithoutRedis(t *testing.T) {
 	f.await("after a restart", peek("ada"), 30)
 	f.change(0, "", ofUser("ada", fmt.Sprintf(`"times":4,"until":%q`, time.Now().Add(time.Hour).Format(time.RFC3339))))
 	f.await("after a change", peek("ada"), 40)
+}
+
+// People with the role support give callers of rules in a file other numbers, by user and by
+// descriptor. These are in effect on all servers, also after a flush of Redis, until they end. They may
+// do nothing else.
+func TestOverrides_Support(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	write(t, file, `id: api-limits
+rules:
+  - {id: everyone, path: /users, limitScope: USER_ID, bands: [{label: hourly, capacity: 10, refill: 1h}]}
+  - {id: clients, path: /clients, limitScope: COMPOSITE, compositeKeyFields: ["descriptor:client", ip], bands: [{capacity: 100, refill: 1h}]}
+`)
+	token := func(name, roles, ruleSets string) string {
+		return fmt.Sprintf("{name: %s, sha256: %s, roles: [%s], rule-sets: [%s]}", name, hashOf(name), roles, ruleSets)
+	}
+	f := newOverriding(t, file, 3, "server.auth.tokens=["+strings.Join([]string{
+		token("gateway", "check", ""), token("support", "support", ""), token("tenant", "support", "other"), token("reader", "read", ""),
+	}, ", ")+"]")
+	f.token = "gateway"
+	user := func(name string) string { return fmt.Sprintf(`{"path":"/users","userId":%q,"cost":0}`, name) }
+	const client = `{"path":"/clients","ip":"192.0.2.7","descriptor":[{"key":"plan","value":"x"},{"key":"client","value":"acme"}],"cost":0}`
+	f.await("at first", user("ada"), 10)
+	f.await("at first", client, 100)
+
+	end := time.Now().Add(30 * time.Second)
+	f.change(0, "support", ofUser("ada", fmt.Sprintf(`"times":3,"until":%q,"reason":"launch"`, end.Format(time.RFC3339Nano))))
+	f.change(1, "support", `{"ruleId":"clients","identity":{"descriptor:client":"acme","ip":"192.0.2.7"},"times":5}`)
+	f.await("raised", client, 500)
+	if time.Now().Before(end.Add(-time.Second)) {
+		listed := f.servers[2].manage(t, http.MethodGet, overridesPath, "support", "")
+		if listed.status != http.StatusOK || !strings.Contains(listed.body, "launch") || !strings.Contains(listed.body, "token:support") {
+			t.Errorf("the list is %d %s", listed.status, listed.body)
+		}
+	}
+	if _, err := f.redis.Do(t.Context(), "FLUSHALL"); err != nil {
+		t.Fatal(err)
+	}
+	f.await("after a flush", client, 500)
+	for _, r := range f.servers {
+		testenv.Eventually(t, "overrides are restored", func() bool {
+			a := r.manage(t, http.MethodGet, overridesPath, "support", "")
+			return a.status == http.StatusOK && strings.Count(a.body, `"ruleId"`) == 2
+		})
+	}
+	f.await("after the end", user("ada"), 10)
+	f.await("after the end", client, 500)
+	f.change(2, "support", `{"ruleId":"clients","identity":{"descriptor:client":"acme","ip":"192.0.2.7"},"deleted":true}`)
+	f.await("deleted", client, 100)
+
+	for _, attack := range []struct{ token, method, path, body string }{
+		{"support", http.MethodGet, "/v1/rule-sets", ""},
+		{"support", http.MethodGet, "/v1/rule-sets/api-limits", ""},
+		{"support", http.MethodPut, "/v1/rule-sets/api-limits", `{"id":"api-limits","rules":[]}`},
+		{"support", http.MethodPut, "/v1/rule-sets/api-limits/rules/everyone", `{"id":"everyone","action":"allow"}`},
+		{"support", http.MethodDelete, "/v1/rule-sets/api-limits", ""},
+		{"support", http.MethodPost, "/v1/rule-sets/api-limits/buckets/reset", `{"rule":"everyone"}`},
+		{"support", http.MethodPost, "/v1/rule-sets/api-limits/explain", `{"userId":"ada"}`},
+		{"support", http.MethodGet, "/v1/fleet", ""},
+		{"tenant", http.MethodGet, overridesPath, ""},
+		{"tenant", http.MethodPut, overridesPath, `{"overrides":[` + ofUser("ada", `"times":9`) + `]}`},
+		{"reader", http.MethodPut, overridesPath, `{"overrides":[` + ofUser("ada", `"times":9`) + `]}`},
+		{"gateway", http.MethodGet, overridesPath, ""},
+	} {
+		if a := f.servers[0].manage(t, attack.method, attack.path, attack.token, attack.body); a.status != http.StatusForbidden {
+			t.Errorf("%s %s by %s answers %d %s", attack.method, attack.path, attack.token, a.status, a.body)
+		}
+	}
+	if a := f.servers[0].manage(t, http.MethodGet, "/v1/callers", "support", ""); a.status != http.StatusOK {
+		t.Errorf("the callers: %d %s", a.status, a.body)
+	}
+	for _, identity := range []string{
+		`{"descriptor:client":"acme"}`, `{"descriptor:client":"acme","ip":"nowhere"}`, `{"descriptor:other":"acme","ip":"192.0.2.7"}`,
+		`{"descriptor":"client=acme","ip":"192.0.2.7"}`, `{"descriptor:client":"","ip":"192.0.2.7"}`, `{"userId":"ada"}`,
+	} {
+		a := f.put(0, "support", `{"ruleId":"clients","identity":`+identity+`,"times":2}`)
+		if a.status != http.StatusUnprocessableEntity {
+			t.Errorf("the identity %s: %d %s", identity, a.status, a.body)
+		}
+	}
 }
