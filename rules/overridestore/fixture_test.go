@@ -111,7 +111,7 @@ func (s *swapped) RestoreOverrides(ctx context.Context, record rules.OverrideRec
 	return s.now.Load().RestoreOverrides(ctx, record, part)
 }
 
-// server is a store with a folder of its own. It compares only when it is told.
+// server is a store with a folder of its own. It compares only when a test calls Sync.
 type server struct {
 	testing.TB
 	*overridestore.Store

@@ -192,7 +192,7 @@ func TestRuleSet_Author(t *testing.T) {
 	}
 	var who admin.Who
 	r.send(t, http.MethodGet, "/v1/whoami", "", "Authorization", "Bearer "+tokenOne).want(t, http.StatusOK).into(t, &who)
-	if got, err := json.Marshal(who); err != nil || string(got) != `{"name":"token:tenant","roles":["check","read","write"],"ruleSets":["mine"]}` {
+	if got, err := json.Marshal(who); err != nil || string(got) != `{"name":"token:tenant","roles":["check","read","write","support"],"ruleSets":["mine"]}` {
 		t.Errorf("the identity is %s (%v)", got, err)
 	}
 }
