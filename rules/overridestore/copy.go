@@ -101,7 +101,7 @@ func (c *ruleSetCopy) append(changes []rules.Override, revision int64) (err erro
 			return err
 		}
 		_, err = file.Write(text)
-		if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+		if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
 			return err
 		}
 	}

@@ -27,7 +27,6 @@ type faultyPlace struct {
 	*swapped
 	fault    string
 	restores int64
-	lost     func()
 }
 
 func (p *faultyPlace) is(fault string) bool { return p.fault == fault }
@@ -69,7 +68,7 @@ func (p *faultyPlace) RestoreOverrides(ctx context.Context, record rules.Overrid
 	case p.is("takes the copy that is restored last"):
 		own.Revision += p.restores * 1_000_000
 	case p.is("loses what was restored before") && own.First:
-		now := p.swapped.now.Load()
+		now := p.now.Load()
 		now.Clear(own.RuleSet)
 	case p.is("restores the copy of one server alone"):
 		if state, err := p.OverrideState(ctx, rules.WaitingRules{}); err == nil && len(state.Restored) > 0 {

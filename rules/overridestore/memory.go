@@ -2,6 +2,7 @@ package overridestore
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -35,7 +36,7 @@ func (m *Memory) OverrideState(ctx context.Context, waiting rules.WaitingRules) 
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	state := rules.OverrideState{
-		Record: m.record, Now: m.now(), Revisions: m.Map.Revisions(),
+		Record: m.record, Now: m.now(), Revisions: m.Revisions(),
 		Restored: map[string]int64{}, Waiting: map[string]time.Time{},
 	}
 	if m.waiting == nil {
@@ -49,12 +50,8 @@ func (m *Memory) OverrideState(ctx context.Context, waiting rules.WaitingRules) 
 	for _, name := range waiting.Back {
 		delete(m.waiting, name)
 	}
-	for name, since := range m.waiting {
-		state.Waiting[name] = since
-	}
-	for name, revision := range m.restored {
-		state.Restored[name] = revision
-	}
+	maps.Copy(state.Waiting, m.waiting)
+	maps.Copy(state.Restored, m.restored)
 	return state, ctx.Err()
 }
 

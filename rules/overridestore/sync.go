@@ -118,8 +118,8 @@ func (s *Store) restore(ctx context.Context, found *rules.OverrideState) (record
 		}
 	}
 	if own != none && own.ID != record.ID {
-		s.refuse(fmt.Errorf("the copy of overrides in %s is that of another fleet: it is not used, and this server has no copy. Remove it, "+
-			"or correct redis.uri and redis.prefix", s.config.Folder))
+		s.refuse(fmt.Errorf("the copy of overrides in %s is that of another fleet: it is not used, and this server has no copy. "+
+			"Remove it, or correct redis.uri and redis.prefix", s.config.Folder))
 		return record, nil
 	}
 	s.foreign = nil
@@ -171,7 +171,8 @@ func (s *Store) merge(ctx context.Context, record rules.OverrideRecord, c *ruleS
 		return nil // it starts again
 	}
 	s.restored, s.restoredAt = s.restored+n, time.Now()
-	s.config.Logger.Warn("the shared overrides were lost: merged the copy on disk", "ruleSet", c.ruleSet, "changes", n, "revision", c.revision)
+	s.config.Logger.Warn("the shared overrides were lost: merged the copy on disk",
+		"ruleSet", c.ruleSet, "changes", n, "revision", c.revision)
 	return nil
 }
 
