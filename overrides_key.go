@@ -104,10 +104,12 @@ func parseDescriptor(text string) (entries []DescriptorEntry, normal string, err
 		e.Key, wrongKey = url.QueryUnescape(key)
 		e.Value, wrongValue = url.QueryUnescape(value)
 		if wrongKey != nil || wrongValue != nil || e.Key == "" || len(entries) == match.MaxDescriptor {
-			return nil, "", fmt.Errorf("the descriptor of an identity must have 1 to %d entries, as in client=acme&plan=gold", match.MaxDescriptor)
+			return nil, "", fmt.Errorf(
+				"the descriptor of an identity must have 1 to %d entries, as in client=acme&plan=gold", match.MaxDescriptor)
 		}
 		if (keyfield.Field{Kind: keyfield.DescriptorEntry, Name: e.Key}).Secret() {
-			return nil, "", fmt.Errorf("the entry %s of the descriptor may be a secret: such a descriptor can have no overrides", printable.Quote(e.Key))
+			return nil, "", fmt.Errorf(
+				"the entry %s of the descriptor may be a secret: such a descriptor can have no overrides", printable.Quote(e.Key))
 		}
 		if len(entries) > 0 {
 			again.WriteByte('&')

@@ -115,7 +115,8 @@ func (f *feed) overrideEditor() rules.OverrideEditor {
 	if f.overrides == nil {
 		return nil
 	}
-	return reload.AnnouncingOverrides(f.overrides, f.redis, reload.AnnounceConfig{Channel: f.config.Reload.Channel, Source: "admin", Logger: f.log})
+	announce := reload.AnnounceConfig{Channel: f.config.Reload.Channel, Source: "admin", Logger: f.log}
+	return reload.AnnouncingOverrides(f.overrides, f.redis, announce)
 }
 
 // first returns the rule sets to load at the start. Others are loaded at their first request.

@@ -25,7 +25,7 @@ func repeats(text []byte) (surely, unsure bool) {
 	for i := 0; i < len(text); i++ {
 		switch text[i] {
 		case '{':
-			if depth == openObjects {
+			if depth >= len(firsts) {
 				return false, true
 			}
 			firsts[depth] = count
@@ -35,7 +35,7 @@ func repeats(text []byte) (surely, unsure bool) {
 				return false, true
 			}
 			depth--
-			count = firsts[depth]
+			count = firsts[depth] //nolint:gosec // depth is below len(firsts)
 		case '"':
 			from, escaped := i+1, false
 			for i++; i < len(text) && text[i] != '"'; i++ {
@@ -47,10 +47,10 @@ func repeats(text []byte) (surely, unsure bool) {
 			if !isName(text, i) {
 				continue
 			}
-			if escaped || depth == 0 || count == openNames {
+			if escaped || depth == 0 || count >= len(names) {
 				return false, true
 			}
-			for _, other := range names[firsts[depth-1]:count] {
+			for _, other := range names[firsts[depth-1]:count] { //nolint:gosec // depth is 1 to len(firsts)
 				if bytes.Equal(text[from:i], text[other.from:other.to]) {
 					return true, false
 				}

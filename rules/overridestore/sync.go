@@ -107,7 +107,7 @@ func (s *Store) restore(ctx context.Context, found *rules.OverrideState) (record
 	case record == none && own == none && len(found.Revisions) == 0:
 		return record, nil // there are no overrides
 	case record == none && s.foreign != nil: // this process has seen that it is another fleet
-		return record, nil
+		return record, nil //nolint:nilerr // health names it
 	case record == none && own != none && found.Fleet != "" && found.Fleet != s.own.Fleet && found.Since.Before(s.own.At):
 		s.refuse(fmt.Errorf("the copy of overrides in %s is that of another fleet: it is not restored. "+
 			"Remove it, or correct redis.uri and redis.prefix", s.config.Folder))
