@@ -41,6 +41,9 @@ func startShared(t *testing.T, n int, others ...string) (servers []*running) {
 	return servers
 }
 
+// budgetRules is how many rules a receipt is taken from: settlements count for each.
+const budgetRules = 3
+
 var userBudget = budget{"requests": 100, "tokens": 10_000, "usd": 100_000}
 
 const (

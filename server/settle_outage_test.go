@@ -56,11 +56,11 @@ func TestSettle_RedisAway(t *testing.T) {
 					t.Errorf("settled at another server: %d %s", a.status, a.body)
 				}
 			}
-			if servers[0].metric(t, "fluxgate_fallback_pending_settlements") != fmt.Sprint(receipts) {
+			if servers[0].metric(t, "fluxgate_fallback_pending_settlements") != fmt.Sprint(receipts*budgetRules) {
 				t.Error("settlements that wait are not counted")
 			}
 			testenv.Eventually(t, "health says that settlements wait", func() bool {
-				return strings.Contains(servers[0].do(t, http.MethodGet, "/v1/health", "").body, fmt.Sprint(receipts, " settlements wait"))
+				return strings.Contains(servers[0].do(t, http.MethodGet, "/v1/health", "").body, fmt.Sprint(receipts*budgetRules, " settlements wait"))
 			})
 			fault.end()
 			for _, r := range servers {
@@ -110,7 +110,7 @@ func TestSettle_StopsWaiting(t *testing.T) {
 				want = budget{"requests": 99, "tokens": 9_880, "usd": 99_973}
 			}
 			wantLeft(t, "ann", "after the server has stopped", want, other)
-			if said := strings.Contains(log.String(), "settlements are lost") && strings.Contains(log.String(), "settlements=1"); said == back {
+			if said := strings.Contains(log.String(), "settlements are lost") && strings.Contains(log.String(), fmt.Sprint("settlements=", budgetRules)); said == back {
 				t.Errorf("the log says that settlements are lost: %t\n%s", said, log)
 			}
 		})

@@ -1,6 +1,7 @@
 package testenv
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,8 +21,7 @@ const (
 	clusterMasters = 3
 	clusterNodes   = 2 * clusterMasters
 
-	// nodeTimeout is after what time without an answer a node counts as failed.
-	// A replica takes over after about twice as long.
+	// nodeTimeout is that of a cluster without a NodeTimeout.
 	nodeTimeout = 1500 * time.Millisecond
 )
 
@@ -40,7 +40,7 @@ func startCluster(ctx context.Context, cfg Config) (*Cluster, error) {
 		"cluster-enabled yes",
 		"cluster-config-file nodes.conf",
 		"cluster-announce-ip 127.0.0.1",
-		fmt.Sprintf("cluster-node-timeout %d", nodeTimeout.Milliseconds()),
+		fmt.Sprintf("cluster-node-timeout %d", cmp.Or(cfg.NodeTimeout, nodeTimeout).Milliseconds()),
 		"cluster-replica-validity-factor 0", // a replica may always take over
 		"cluster-migration-barrier 1000",    // replicas stay with their master
 	}

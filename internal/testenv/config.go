@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"time"
 )
 
 // Config configures an environment. The zero value is a server without TLS, users and
@@ -29,6 +30,10 @@ type Config struct {
 	// OpenSentinels leaves the sentinels without users, while the servers they
 	// monitor have them.
 	OpenSentinels bool
+
+	// NodeTimeout is after what time without an answer a node of a cluster counts as failed. 0 means
+	// 1.5 s. A replica takes over after about twice as long.
+	NodeTimeout time.Duration
 
 	// Persist writes every command to disk before it is answered, so that data
 	// survives Kill and Restart. Without it a restarted server is empty.

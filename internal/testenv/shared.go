@@ -98,7 +98,10 @@ func ownOrForeign(ctx context.Context) (*Server, error) {
 // start their own.
 func SharedCluster(tb testing.TB) *Cluster {
 	tb.Helper()
-	c := cluster.get(tb, func(ctx context.Context) (*Cluster, error) { return startCluster(ctx, Config{}) })
+	// No test fails its nodes over: a busy machine must not either.
+	c := cluster.get(tb, func(ctx context.Context) (*Cluster, error) {
+		return startCluster(ctx, Config{NodeTimeout: 15 * time.Second})
+	})
 	if err := c.WaitHealthy(tb.Context()); err != nil {
 		tb.Fatalf("testenv: the shared cluster is not healthy: %v", err)
 	}
