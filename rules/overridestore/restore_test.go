@@ -12,7 +12,7 @@ import (
 )
 
 // The suite of overrides passes.
-func TestStore_Conformance(t *testing.T) {
+func TestStore_Conformance_NoRace(t *testing.T) {
 	const most = "a rule set has at most MaxOverrides" // takes seconds; the stores below have it
 	for name, open := range kinds {
 		t.Run(name, func(t *testing.T) {

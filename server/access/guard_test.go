@@ -18,10 +18,11 @@ import (
 // Roles are for rule sets.
 func TestIdentity_RuleSets(t *testing.T) {
 	guard := guardOf(t, "server.auth.tokens=[{name: w, sha256: "+hashOf("w")+", roles: [write]}, {name: r, sha256: "+hashOf("r")+", roles: [read]},"+
-		"{name: c, sha256: "+hashOf("c")+", roles: [check]}, {name: all, sha256: "+hashOf("all")+", roles: [check, write]},"+
+		"{name: c, sha256: "+hashOf("c")+", roles: [check]}, {name: s, sha256: "+hashOf("s")+", roles: [support]}, {name: all, sha256: "+hashOf("all")+", roles: [check, write]},"+
 		"{name: some, sha256: "+hashOf("some")+", roles: [check, write], rule-sets: [b, a]}]")
-	const check, read, write = config.RoleCheck, config.RoleRead, config.RoleWrite
-	for token, roles := range map[string][]config.Role{"w": {check, read, write}, "r": {read}, "c": {check}, "all": {check, read, write}, "some": {check, read, write}} {
+	const check, read, write, support = config.RoleCheck, config.RoleRead, config.RoleWrite, config.RoleSupport
+	all := []config.Role{check, read, write, support}
+	for token, roles := range map[string][]config.Role{"w": all, "r": {read}, "c": {check}, "s": {support}, "all": all, "some": all} {
 		who, err := guard.Identify(with("Bearer " + token))
 		if err != nil || who.Name != "token:"+token {
 			t.Fatalf("%s: %v, %v", token, who, err)
