@@ -49,6 +49,7 @@ func (s *Store) settleInStore(ctx context.Context, takes store.Takes, actual []i
 	if lost := s.unsent.AddUnsent(takes, actual, settled); lost != nil {
 		err = errors.Join(err, lost)
 	}
+	settled = slices.Clone(settled) // the store's own
 	for i := range settled {
 		settled[i].NotSent = nil
 	}
