@@ -66,7 +66,10 @@ func (m *model) fits(s *state, number int, d *store.Demand, r *store.Result, cha
 	}
 	for j, b := range m.limits[number] {
 		l, wait := &s.sets[number].bands[j], r.Bands[j].Wait.Microseconds()
-		if d.Overdraft && wait > 0 && charges { // it is refused, and waits for its own debit too
+		if d.Overdraft && charges { // the next one waits for its debit too
+			if r.Status == store.OK && !l.positiveAfter(b, s.now, 0) {
+				return false
+			}
 			charged := s.clone()
 			l = &charged.sets[number].bands[j]
 			l.charge(b, d.Cost, s.now, s.now)
@@ -76,6 +79,11 @@ func (m *model) fits(s *state, number int, d *store.Demand, r *store.Result, cha
 		}
 	}
 	fits := longest <= patience
+	if d.Overdraft && charges {
+		if fits = r.Status == store.OK; fits {
+			longest = 0 // that of the next one
+		}
+	}
 	return r.Wait == longest && (r.Status == store.OK) == fits && (r.Status == store.Rejected) == !fits
 }
 
