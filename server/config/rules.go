@@ -18,7 +18,8 @@ type Rules struct {
 	// again at its next request.
 	MaxRuleSets int `key:"max-rule-sets" default:"10000" min:"1" max:"100000"`
 	// Copies is a folder for the last valid version of each rule set, to start
-	// from while the source is unavailable. Empty means no copies.
+	// from while the source is unavailable. It also has a copy of the overrides of rules that are
+	// not in Redis or MongoDB, from which they are restored if Redis has lost them. Empty means no copies.
 	Copies string `key:"copies"`
 
 	XDS XDS `key:"xds"`
